@@ -1,0 +1,46 @@
+"""Files that are either there in full or not there at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+__all__ = ["atomic_path", "atomic_write"]
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success rename it to `path`, on error remove it.
+
+    The temporary file lies in the same folder, so that the rename stays within one file system and
+    is atomic. Its content is flushed to the disk before the rename: after a power cut there is the
+    old file or the new one, never a part of either.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        # mkstemp makes private files; give the result the mode an ordinary open() would have given
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def atomic_write(path: str | os.PathLike[str], content: bytes | str) -> None:
+    """Write `content` (text as UTF-8) to `path` so that no reader ever sees a part of it."""
+    data = content.encode() if isinstance(content, str) else content
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(data)
