@@ -129,8 +129,8 @@ class RunConfig:
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
                 raise ValueError(f"{field} must be a positive whole number, not {value!r}.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise ValueError(f"The seed must be a whole number, not {self.seed!r}.")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"The seed must be a whole number from 0 on, not {self.seed!r}.")
         rate = self.learning_rate
         if not isinstance(rate, (int, float)) or not math.isfinite(rate) or rate <= 0:
             raise ValueError(f"The learning rate must be a positive number, not {rate!r}.")
