@@ -1,0 +1,58 @@
+"""The IDX format of MNIST and Fashion-MNIST, plain or compressed, read and written."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+import torch
+
+__all__ = ["decode", "encode", "read"]
+
+_UNSIGNED_BYTE = 8  # the only IDX element type that the two data sets use
+
+
+def encode(array: np.ndarray) -> bytes:
+    """The IDX bytes of a uint8 array: magic number, big-endian sizes, values."""
+    if array.dtype != np.uint8:
+        raise ValueError(f"Only uint8 arrays are written as IDX here, not {array.dtype}.")
+    head = struct.pack(f">BBBB{array.ndim}I", 0, 0, _UNSIGNED_BYTE, array.ndim, *array.shape)
+    return head + np.ascontiguousarray(array).tobytes()
+
+
+def decode(data: bytes | bytearray, where: str = "the data") -> torch.Tensor:
+    """The uint8 tensor in IDX bytes; `where` names them in errors."""
+    if len(data) < 4 or data[0] or data[1] or data[2] != _UNSIGNED_BYTE:
+        raise ValueError(f"{where} is not an IDX file of unsigned bytes: wrong magic number.")
+    dimensions = data[3]
+    start = 4 + 4 * dimensions
+    if len(data) < start:
+        raise ValueError(f"{where} is cut off within its header.")
+    shape = struct.unpack(f">{dimensions}I", data[4:start])
+    if len(data) - start != math.prod(shape):
+        raise ValueError(
+            f"{where} is damaged: its header promises {math.prod(shape):,} values, "
+            f"but {len(data) - start:,} follow."
+        )
+    # a bytearray, so that the tensor owns writable memory
+    body = bytearray(memoryview(data)[start:])
+    if not body:
+        return torch.empty(shape, dtype=torch.uint8)
+    return torch.frombuffer(body, dtype=torch.uint8).reshape(shape)
+
+
+def read(path: Path) -> torch.Tensor:
+    """The uint8 tensor in an IDX file; `.gz` and `.xz` are unpacked on the way."""
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+        elif path.suffix == ".xz":
+            data = lzma.decompress(data)
+    except (gzip.BadGzipFile, lzma.LZMAError, EOFError) as error:
+        raise ValueError(f"{path} is damaged and cannot be unpacked: {error}.") from error
+    return decode(data, str(path))

@@ -1,0 +1,43 @@
+"""Where data may lie on this machine, and how to say that it does not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["DEBIAN_FASHION", "DataNotFound", "data_root", "missing"]
+
+# Debian's package dataset-fashion-mnist puts the four published .gz files here
+DEBIAN_FASHION = Path("/usr/share/datasets/fashion-mnist")
+
+
+class DataNotFound(FileNotFoundError):
+    """A data set was asked for that is not on this machine; the message says how to get it."""
+
+
+def data_root(root: str | os.PathLike[str] | None = None) -> Path:
+    """The data root: `root` if given, else `TVAE_DATA`, else a per-user cache folder.
+
+    It has torchvision's layout (`MNIST/raw/...`, `omniglot-py/...`, `celeba/...`), so a root that
+    torchvision has filled is found and the other way round. The folder need not exist.
+    """
+    if root is not None:
+        return Path(root).expanduser()
+    named = os.environ.get("TVAE_DATA")
+    if named:
+        return Path(named).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "tvae"
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "tvae"
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "tvae"
+
+
+def missing(name: str, places: Sequence[str | Path], remedy: str) -> DataNotFound:
+    """The error for a data set that is not there: the places looked at, the way to get it."""
+    looked = ", ".join(str(place) for place in places)
+    return DataNotFound(f"{name} was not found; looked at: {looked}. To provide it, {remedy}.")
