@@ -1,0 +1,17 @@
+"""Transformations of pictures: families of homographies, one batched warp, triplets."""
+
+from tvae.transforms.families import Family, families, get_family, homographies, register
+from tvae.transforms.triplets import Parameters, TripletBatch, Triplets
+from tvae.transforms.warp import warp
+
+__all__ = [
+    "Family",
+    "Parameters",
+    "TripletBatch",
+    "Triplets",
+    "families",
+    "get_family",
+    "homographies",
+    "register",
+    "warp",
+]
