@@ -1,0 +1,53 @@
+"""Where to compute: picking a device, and Lightning Fabric on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+
+__all__ = ["make_fabric", "pick_device"]
+
+
+def pick_device(name: str | torch.device = "auto") -> torch.device:
+    """The device of this name; "auto" is the first there is of an Nvidia GPU, an Apple GPU, the CPU."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(
+            f"There is no device {name!r}; choose auto, cpu, cuda, cuda:0, ..., or mps."
+        ) from None
+    present = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if not present.get(device.type, False):
+        raise ValueError(f"The device {str(name)!r} is not available on this machine.")
+    return device
+
+
+def make_fabric(
+    device: str | torch.device = "auto",
+    *,
+    devices: int = 1,
+    strategy: Any = "auto",
+    precision: Any = "32-true",
+) -> Fabric:
+    """Lightning Fabric on that device, or on the first `devices` of its kind.
+
+    On the CPU `devices` is the number of processes. `strategy` and `precision` are Fabric's own.
+    """
+    chosen = pick_device(device)
+    one = devices == 1 and chosen.index is not None
+    return Fabric(
+        accelerator=chosen.type,
+        devices=[chosen.index] if one else devices,
+        strategy=strategy,
+        precision=precision,
+    )

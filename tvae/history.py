@@ -1,0 +1,62 @@
+"""What a training run did: the mean of every loss term, epoch by epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["History"]
+
+# shown in this order where present; other columns follow
+_COLUMNS = ("epoch", "total", "nllx0", "nllx1", "nllx2", "nll", "c1", "c2", "kl0", "div")
+_HIDDEN = ("step", "learning_rate", "seconds", "capped")
+
+
+class History(list[dict[str, Any]]):
+    """A list with one dict per epoch.
+
+    Each holds `epoch` (the first is 1), `step` (optimiser steps so far), `learning_rate`, the mean
+    over the epoch of every loss term and of their sum `total`, `seconds`, where test images were
+    given `test_nllx0` and `test_kl0` after the epoch, and `capped`: whether training stopped here
+    because of TVAE_MAX_STEPS or `max_steps`, short of what its schedule wanted.
+    """
+
+    @property
+    def capped(self) -> bool:
+        """Whether a limit on the number of steps ended the run before its time."""
+        return bool(self) and bool(self[-1].get("capped", False))
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in training, over all epochs, also those before a resume."""
+        return float(sum(row.get("seconds", 0.0) for row in self))
+
+    def curve(self, name: str) -> list[float]:
+        """One column: the values of `name`, epoch by epoch."""
+        known = list(self[0]) if self else []
+        if name not in known:
+            raise KeyError(f"The history has no column {name!r}; it has {', '.join(known)}.")
+        return [float(row[name]) for row in self]
+
+    def table(self, every: int = 1) -> str:
+        """The history as lines of text, one for each `every`-th epoch and for the last."""
+        if not self:
+            return "no epoch completed"
+        present = list(self[0])
+        columns = [name for name in _COLUMNS if name in present]
+        columns += [name for name in present if name not in columns and name not in _HIDDEN]
+        widths = [max(len(name), 8) for name in columns]
+        widths[0] = len("epoch")
+        lines = ["  ".join(f"{name:>{width}}" for name, width in zip(columns, widths, strict=True))]
+        for number, row in enumerate(self, 1):
+            if number % every == 0 or number == len(self):
+                cells = zip(columns, widths, strict=True)
+                lines.append("  ".join(_cell(row.get(name), width) for name, width in cells))
+        if self.capped:
+            lines.append(f"cut short after {self[-1]['step']} steps")
+        return "\n".join(lines)
+
+
+def _cell(value: Any, width: int) -> str:
+    if value is None:
+        return f"{'–':>{width}}"
+    return f"{value:>{width}.2f}" if isinstance(value, float) else f"{value:>{width}}"

@@ -1,0 +1,399 @@
+"""Training: `fit` for a model in hand, `train` for a whole run with checkpoints.
+
+    model = tvae.TVAE(d=25, action="A")
+    history = fit(model, data, triplets=tvae.Triplets(), epochs=8, learning_rate=1e-3)
+
+    config = RunConfig.from_preset("mnist", action="A", preset="book")
+    run = train(config, train_data, test_data, folder="runs/mnist-A-25")
+
+Both go through the same loop (`tvae.loop`). A run that was interrupted, by whatever, is continued by
+calling `train` again with the same folder, and ends with the same weights to the last bit. The
+environment variable TVAE_MAX_STEPS limits the steps of every call, for trials.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as dump_tensors
+from torch import Tensor
+from tqdm import tqdm
+
+from tvae import checkpoints, models
+from tvae.checkpoints import Checkpoint, CheckpointError, SaveError
+from tvae.checks import check_images
+from tvae.data import Dataset
+from tvae.devices import make_fabric, pick_device
+from tvae.history import History
+from tvae.loop import Loop, NotFinite, Schedule, max_steps_from_environment
+from tvae.models import TVAE, VAE
+from tvae.presets import RunConfig
+from tvae.seeding import derive
+from tvae.transforms import Triplets
+
+__all__ = ["Callback", "History", "NotFinite", "Run", "fit", "load", "pick_device", "train"]
+
+#: Called after every epoch, once its checkpoint is on the disk, with the model and the history.
+Callback = Callable[["VAE | TVAE", History], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished training run; `folder` is None if nothing was saved."""
+
+    model: VAE | TVAE
+    history: History
+    folder: Path | None
+
+
+def fit(
+    model: VAE | TVAE,
+    images: Tensor | Dataset,
+    *,
+    triplets: Triplets | None = None,
+    epochs: int | None = None,
+    steps: int | None = None,
+    learning_rate: float = 1e-3,
+    halve_every: int | None = None,
+    batch_size: int = 100,
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    precision: Any = "32-true",
+    analytic: bool = False,
+    weights: Mapping[str, float] | None = None,
+    test: Tensor | Dataset | None = None,
+    progress: bool | None = None,
+) -> History:
+    """Train `model` in place and return the mean of every loss term, epoch by epoch.
+
+    Args:
+        model: A `TVAE` needs `triplets`; a `VAE` with `triplets` becomes a VAE+, trained on one
+            image of every triplet, each of the three with probability 1/3.
+        images: (N, C, H, W), uint8 or floats in [0, 1], or a data set.
+        epochs, steps: How long; one of the two. The images that are left over after the last full
+            batch of an epoch are dropped from that epoch.
+        learning_rate, halve_every: Adam's rate, halved every so many epochs (None: never).
+        seed: Of everything drawn in training. (The weights at the start were drawn by whoever made
+            the model.)
+        device: "auto", "cpu", "cuda", ...; the model stays there afterwards.
+        precision: Lightning Fabric's name of it, such as "32-true" or "bf16-mixed".
+        analytic: Whether C1 and C2 use posterior means instead of samples.
+        weights: Of single loss terms in the sum, such as {"nll": 0}; 1 where not given.
+        test: Images on which reconstruction and KL0 are measured after every epoch.
+        progress: Whether to show a progress bar; None means on a terminal only.
+
+    The model is left in evaluation mode. A loss that stops being finite is a `NotFinite` error.
+    """
+    shape = tuple(model.settings["shape"])
+    pixels = _pixels(images, shape, "images")
+    held_out = None if test is None else _pixels(test, shape, "test")
+    if isinstance(model, TVAE) and triplets is None:
+        raise ValueError("A TVAE is trained on triplets: pass triplets=tvae.Triplets().")
+    if (epochs is None) == (steps is None):
+        raise ValueError("Say how long to train: either epochs or steps, one of the two.")
+    for name, value in (("epochs", epochs), ("steps", steps), ("halve_every", halve_every)):
+        if value is not None and value <= 0:
+            raise ValueError(f"{name} must be positive, not {value}.")
+    _check_batch(batch_size, len(pixels))
+    if epochs is None:
+        assert steps is not None
+        epochs = -(-steps // (len(pixels) // batch_size))
+    limit = max_steps_from_environment()
+    schedule = Schedule(epochs, learning_rate, halve_every, batch_size, steps, limit)
+    loop = Loop(
+        make_fabric(device, precision=precision),
+        model,
+        pixels,
+        schedule,
+        seed=seed,
+        triplets=triplets,
+        analytic=analytic,
+        weights=weights,
+        test=held_out,
+    )
+    history = History()
+    with _bar(loop, progress) as bar:
+        while not loop.finished:
+            history.append(loop.run_epoch(bar))
+    model.eval()
+    return history
+
+
+def train(
+    config: RunConfig,
+    train_data: Dataset,
+    test_data: Dataset | None = None,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = True,
+    device: str | torch.device = "auto",
+    precision: Any = "32-true",
+    devices: int = 1,
+    strategy: Any = "auto",
+    max_steps: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool | None = None,
+) -> Run:
+    """Make the run that `config` describes; after every epoch a checkpoint goes into `folder`.
+
+    If `folder` already holds checkpoints of this run, it continues from the newest one that is
+    intact (`resume=False` makes that an error instead: nothing is ever overwritten). The result is
+    the same, bit for bit, as without the interruption. More epochs than before continue a finished
+    run.
+
+    Args:
+        test_data: Measured after every epoch (`test_nllx0`, `test_kl0` in the history).
+        precision, devices, strategy: Passed on to Lightning Fabric. With several devices the batch
+            is shared between them: the result is that of one device, but for rounding.
+        max_steps: End after so many steps, for trials; see also TVAE_MAX_STEPS.
+        callbacks: Called after every epoch with the model and the history so far.
+        progress: Whether to show a progress bar; None means on a terminal only.
+    """
+    _pixels(train_data, None, "train_data")
+    shape = (train_data.images.shape[1], train_data.images.shape[2], train_data.images.shape[3])
+    if test_data is not None:
+        _pixels(test_data, shape, "test_data")
+    _check_batch(config.batch_size, len(train_data))
+    task = _Task(
+        config=config,
+        train_data=train_data,
+        test_data=test_data,
+        folder=None if folder is None else Path(folder),
+        resume=resume,
+        limit=_limit(max_steps),
+        callbacks=tuple(callbacks),
+        progress=progress,
+    )
+    fabric = make_fabric(device, devices=devices, strategy=strategy, precision=precision)
+    settings, weights, rows = fabric.launch(_run, task)
+    model = models.build(settings)
+    model.load_state_dict(load_tensors(weights))
+    model.to(fabric.device).eval()
+    return Run(model, History(rows), task.folder)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The arguments of `train`, checked, in a form that can be sent to other processes."""
+
+    config: RunConfig
+    train_data: Dataset
+    test_data: Dataset | None
+    folder: Path | None
+    resume: bool
+    limit: int | None
+    callbacks: tuple[Callback, ...]
+    progress: bool | None
+
+
+def _run(fabric: Fabric, task: _Task) -> tuple[dict[str, Any], bytes, list[dict[str, Any]]]:
+    """The run, in each process; the model goes back as settings and safetensors."""
+    config, history = task.config, History()
+    model = build_model(config, task.train_data)
+    with ExitStack() as stack:
+        if task.folder is not None and fabric.is_global_zero:
+            stack.enter_context(checkpoints.exclusive(task.folder))
+        fabric.barrier()
+        found = None if task.folder is None else checkpoints.latest(task.folder)
+        if found is not None:
+            _check_same_run(found, task, fabric)
+            _load_weights(model, found)
+            history.extend(found.history)
+        loop = Loop(
+            fabric,
+            model,
+            task.train_data.images,
+            _schedule(task),
+            seed=config.seed,
+            triplets=_triplets(config),
+            analytic=config.analytic,
+            test=None if task.test_data is None else task.test_data.images,
+        )
+        if found is not None:
+            loop.restore(found.epoch, found.step, found.training, found.extra)
+        bar = stack.enter_context(_bar(loop, task.progress if fabric.is_global_zero else False))
+        while not loop.finished:
+            try:
+                history.append(loop.run_epoch(bar))
+            except NotFinite as error:
+                raise NotFinite(f"{error} {_last_good(task)}", error.step, error.term) from None
+            _publish(fabric, task, loop, history)
+            for callback in task.callbacks:
+                callback(model, history)
+    model.eval()
+    weights = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
+    return model.settings, dump_tensors(weights), list(history)
+
+
+def build_model(config: RunConfig, data: Dataset) -> VAE | TVAE:
+    """The untrained model of a run, its weights drawn from the run's own stream.
+
+    Grey images have a Bernoulli likelihood, colour images a Gaussian one with fixed variance.
+    """
+    channels, height, width = data.images.shape[1:]
+    options: dict[str, Any] = {
+        "shape": (channels, height, width),
+        "likelihood": "bernoulli" if channels == 1 else "gaussian",
+    }
+    # torch's layers draw their first weights from the global generator; lend it this run's stream
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(config.seed, "init"))
+        if config.action is None:
+            return VAE(config.d, **options)
+        return TVAE(config.d, action=config.action, residual=config.residual, **options)
+
+
+def _schedule(task: _Task) -> Schedule:
+    config = task.config
+    return Schedule(
+        epochs=config.epochs,
+        learning_rate=config.learning_rate,
+        halve_every=config.halve_every,
+        batch_size=config.batch_size,
+        limit=task.limit,
+    )
+
+
+def _triplets(config: RunConfig) -> Triplets | None:
+    if config.model == "vae":
+        return None
+    return Triplets(families=config.families, geometry=config.geometry)
+
+
+def _publish(fabric: Fabric, task: _Task, loop: Loop, history: History) -> None:
+    """Save a checkpoint from the first process; if that fails, all processes learn of it."""
+    problem: SaveError | None = None
+    if task.folder is not None and fabric.is_global_zero:
+        tensors, plain = loop.state()
+        checkpoint = Checkpoint(
+            epoch=loop.epoch,
+            step=loop.step,
+            settings=loop.model.settings,
+            weights=loop.model.state_dict(),
+            config=task.config.to_dict(),
+            history=list(history),
+            training=tensors,
+            extra={**plain, **_circumstances(task, fabric)},
+        )
+        try:
+            checkpoints.save(task.folder, checkpoint)
+        except SaveError as error:
+            problem = error
+    problem = fabric.broadcast(problem)
+    if problem is not None:
+        raise problem
+
+
+def _circumstances(task: _Task, fabric: Fabric) -> dict[str, Any]:
+    """What, besides the configuration, must be the same for a run to continue to the same bits."""
+    return {
+        "data": task.train_data.provenance.checksum,
+        "device": fabric.device.type,
+        "precision": str(getattr(fabric.strategy.precision, "precision", "32-true")),
+    }
+
+
+def _check_same_run(found: Checkpoint, task: _Task, fabric: Fabric) -> None:
+    """Refuse to continue a checkpoint of another run, naming what differs."""
+    if not task.resume:
+        raise CheckpointError(
+            f"{task.folder} already holds a run; resume it, or choose another folder."
+        )
+    here: dict[str, Any] = {**task.config.to_dict(), **_circumstances(task, fabric)}
+    there = {
+        **found.config,
+        **{name: found.extra.get(name) for name in _circumstances(task, fabric)},
+    }
+    differing = sorted(
+        name for name in {*here, *there} - {"epochs", "preset"} if here.get(name) != there.get(name)
+    )
+    if differing:
+        name = differing[0]
+        raise CheckpointError(
+            f"{found.path} is a checkpoint of another run: its {name} is {there.get(name)!r}, "
+            f"not {here.get(name)!r}; choose another folder."
+        )
+    if found.epoch > task.config.epochs:
+        raise CheckpointError(
+            f"{found.path} is {found.epoch} epochs into the run, past the {task.config.epochs} "
+            "asked for; choose another folder."
+        )
+    complete = found.epoch * (len(task.train_data) // task.config.batch_size)
+    if found.step < complete and (task.limit is None or task.limit > found.step):
+        raise CheckpointError(
+            f"{found.path} was cut short after {found.step} steps, in the middle of an epoch, and "
+            "cannot be continued; choose another folder."
+        )
+
+
+def _load_weights(model: VAE | TVAE, checkpoint: Checkpoint) -> None:
+    try:
+        model.load_state_dict(checkpoint.weights)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"{checkpoint.path} is a checkpoint of another model: its weights do not fit "
+            f"{type(model).__name__}(d={model.settings['d']})."
+        ) from error
+
+
+def _last_good(task: _Task) -> str:
+    found = [] if task.folder is None else checkpoints.checkpoint_folders(task.folder)
+    return f"The last good checkpoint is {found[-1]}." if found else "There is no checkpoint."
+
+
+def load(folder: str | os.PathLike[str], device: str | torch.device = "cpu") -> VAE | TVAE:
+    """The trained model of a run folder (its newest intact checkpoint), in evaluation mode.
+
+    A single checkpoint folder such as `runs/mnist-A-25/epoch-00012` is accepted as well.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise CheckpointError(f"There is no folder {folder}.")
+    found = checkpoints.latest(folder)
+    if found is None:
+        if not (folder / "manifest.json").exists():
+            raise CheckpointError(f"There is no trained run in {folder}.")
+        found = checkpoints.read(folder)
+    model = models.build(found.settings)
+    _load_weights(model, found)
+    return model.to(pick_device(device)).eval()
+
+
+def _pixels(images: Tensor | Dataset, shape: tuple[int, ...] | None, name: str) -> Tensor:
+    tensor = images.images if isinstance(images, Dataset) else images
+    return check_images(tensor, shape, name=name)
+
+
+def _check_batch(batch_size: int, count: int) -> None:
+    if batch_size <= 0:
+        raise ValueError(f"The batch size must be positive, not {batch_size}.")
+    if batch_size > count:
+        raise ValueError(
+            f"A batch of {batch_size} is larger than the data, {count} images: "
+            f"choose a batch size of at most {count}."
+        )
+
+
+def _limit(steps: int | None) -> int | None:
+    """The smaller of the limit asked for and the one in the environment."""
+    if steps is not None and steps <= 0:
+        raise ValueError(f"max_steps must be positive, not {steps}.")
+    limits = [limit for limit in (steps, max_steps_from_environment()) if limit is not None]
+    return min(limits) if limits else None
+
+
+def _bar(loop: Loop, progress: bool | None) -> Any:
+    """A bar over the steps of the run with the loss terms; silent when nobody watches."""
+    if progress is None:
+        progress = sys.stderr.isatty()
+    total = loop.last_step
+    return tqdm(total=total, initial=loop.step, disable=not progress, unit="step")
