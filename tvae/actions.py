@@ -1,0 +1,314 @@
+"""Latent actions r_χ: how a latent transformation τ acts on a latent code z.
+
+| letter | size of τ | r(z, τ)    | r(z, τ⁻¹)            | identity     | inverse              |
+|--------|-----------|------------|----------------------|--------------|----------------------|
+| A      | d         | z + τ      | z − τ                | τ = 0        | exact                |
+| M      | d/2       | R(θ) z     | R(−θ) z              | θ = 0        | exact                |
+| MA     | d/2       | R(θ) z + b | R(−θ) z + R(−θ) b    | none (b ≠ 0) | not one, as printed  |
+| T      | 3d − 2    | τ z + b    | τᵀ z + τᵀ b          | τ = I, b = 0 | approximate          |
+| N      | d         | NN(z, τ)   | NN(z, −τ)            | none         | learned              |
+
+θ stands for d/2 angles and R(θ) for the block-diagonal matrix of 2×2 rotations; b is one trained
+vector per model. The residual form of M, MA, T and N is z + r(z, ·). No d×d matrix is ever built.
+
+An action of your own needs three methods and a letter::
+
+    @register("S")
+    class Scaling(Action):
+        def act(self, z, tau):
+            return z * tau.exp()
+
+        def act_inverse(self, z, tau):
+            return z * (-tau).exp()
+
+        def identity(self):
+            return torch.zeros(self.tau_size)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+import torch
+from torch import nn
+
+from tvae.checks import check_dimension
+from tvae.networks import mlp
+
+__all__ = [
+    "Action",
+    "Additive",
+    "BlockRotation",
+    "MatrixAdditive",
+    "Neural",
+    "Residual",
+    "Tridiagonal",
+    "build",
+    "letters",
+    "register",
+    "rotate_blocks",
+    "tau_size",
+    "tridiagonal_product",
+]
+
+
+class Action(nn.Module):
+    """A latent action for codes of dimension d.
+
+    Subclasses define `act` and `act_inverse`, both (N, d), (N, tau_size) → (N, d), and may define
+    `identity` and, as a class method, `size_of_tau`.
+    """
+
+    letter: ClassVar[str] = "?"
+    has_residual: ClassVar[bool] = True
+    exact_inverse: ClassVar[bool] = False
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.d = check_dimension(d)
+        self.tau_size = self.size_of_tau(d)
+
+    @classmethod
+    def size_of_tau(cls, d: int) -> int:
+        """How many numbers τ has for codes of dimension `d`."""
+        return d
+
+    def act(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        """r(z, τ): codes (N, d) and transformations (N, tau_size) to codes (N, d)."""
+        raise NotImplementedError
+
+    def act_inverse(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        """r(z, τ⁻¹), in the form that the paper gives for this action; shapes as in `act`."""
+        raise NotImplementedError
+
+    def identity(self) -> torch.Tensor | None:
+        """τ_id of shape (tau_size,), which acts as the identity (for T: while b = 0); else None."""
+        return None
+
+    def forward(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        return self.act(z, tau)
+
+    def extra_repr(self) -> str:
+        return f"letter={self.letter}, d={self.d}, tau_size={self.tau_size}"
+
+
+_REGISTRY: dict[str, type[Action]] = {}
+
+
+def register(letter: str) -> Callable[[type[Action]], type[Action]]:
+    """Class decorator that makes an `Action` known under `letter`, for `TVAE(d, action=letter)`."""
+    if not letter or not letter.replace("_", "").isalnum():
+        raise ValueError(f"An action's letter must be alphanumeric, not {letter!r}.")
+
+    def decorate(cls: type[Action]) -> type[Action]:
+        if letter in _REGISTRY and _REGISTRY[letter].__qualname__ != cls.__qualname__:
+            raise ValueError(
+                f"The letter {letter!r} already names {_REGISTRY[letter].__qualname__}; "
+                "choose another one."
+            )
+        cls.letter = letter
+        _REGISTRY[letter] = cls
+        return cls
+
+    return decorate
+
+
+def letters() -> tuple[str, ...]:
+    """The letters of all registered actions."""
+    return tuple(_REGISTRY)
+
+
+def _find(letter: str) -> type[Action]:
+    if letter not in _REGISTRY:
+        raise ValueError(f"Unknown latent action {letter!r}; known are {', '.join(_REGISTRY)}.")
+    return _REGISTRY[letter]
+
+
+def tau_size(letter: str, d: int) -> int:
+    """How many numbers τ has for the action `letter` on codes of dimension `d`."""
+    return _find(letter).size_of_tau(check_dimension(d))
+
+
+def build(letter: str, d: int, residual: bool = False, **options: object) -> Action:
+    """The action `letter` for codes of dimension `d`, plain or residual.
+
+    `options` go to the action's constructor, such as `inverse="true"` for MA.
+    """
+    cls = _find(letter)
+    if residual and not cls.has_residual:
+        raise ValueError(f"The action {letter} has no residual form; M, MA, T and N do.")
+    action = cls(d, **options)
+    return Residual(action) if residual else action
+
+
+@register("A")
+class Additive(Action):
+    """A: τ is a vector that is added. The translations of ℝᵈ: a commutative group, exact inverse."""
+
+    # z + (z + τ) would only rescale z: the residual form is the plain one in disguise
+    has_residual = False
+    exact_inverse = True
+
+    def act(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        return z + tau
+
+    def act_inverse(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        return z - tau
+
+    def identity(self) -> torch.Tensor:
+        return torch.zeros(self.tau_size)
+
+
+def rotate_blocks(z: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
+    """R(θ) z: turn each pair (z₁, z₂), (z₃, z₄), … by its own angle.
+
+    `z` (..., d), `theta` (..., d/2) in radians; counter-clockwise for θ > 0.
+    """
+    pairs = z.unflatten(-1, (-1, 2))
+    a, b = pairs.unbind(-1)
+    cos, sin = theta.cos(), theta.sin()
+    return torch.stack((cos * a - sin * b, sin * a + cos * b), -1).flatten(-2)
+
+
+class _BlockAction(Action):
+    """What M and MA share: an even dimension and one angle for each pair."""
+
+    @classmethod
+    def size_of_tau(cls, d: int) -> int:
+        if d % 2:
+            raise ValueError(
+                f"The action {cls.letter} turns pairs of coordinates, so d must be even: "
+                f"use d = {d + 1} instead of {d}."
+            )
+        return d // 2
+
+
+@register("M")
+class BlockRotation(_BlockAction):
+    """M: τ is d/2 angles, one for each pair of coordinates. A torus of rotations, exact inverse."""
+
+    exact_inverse = True
+
+    def act(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        return rotate_blocks(z, tau)
+
+    def act_inverse(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        return rotate_blocks(z, -tau)
+
+    def identity(self) -> torch.Tensor:
+        return torch.zeros(self.tau_size)
+
+
+@register("MA")
+class MatrixAdditive(_BlockAction):
+    """MA: block rotation and a learned offset b.
+
+    The paper's r(z, τ⁻¹) = R(−θ) z + R(−θ) b undoes the rotation but not the offset. It is kept as
+    the default; `inverse="true"` gives R(−θ)(z − b), which undoes both.
+    """
+
+    def __init__(self, d: int, inverse: Literal["printed", "true"] = "printed") -> None:
+        super().__init__(d)
+        if inverse not in ("printed", "true"):
+            raise ValueError(f"inverse must be 'printed' or 'true', not {inverse!r}.")
+        self.inverse = inverse
+        self.b = nn.Parameter(torch.zeros(d))
+
+    def act(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        return rotate_blocks(z, tau) + self.b
+
+    def act_inverse(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        offset = self.b if self.inverse == "printed" else -self.b
+        return rotate_blocks(z + offset, -tau)
+
+
+def tridiagonal_product(
+    diagonal: torch.Tensor, upper: torch.Tensor, lower: torch.Tensor, z: torch.Tensor
+) -> torch.Tensor:
+    """The product of a tridiagonal matrix with z, from its three bands.
+
+    `diagonal` (..., d), `upper` (..., d − 1) holds the entries (i, i + 1), `lower` (..., d − 1) the
+    entries (i + 1, i); `z` (..., d). Exchanging `upper` and `lower` gives the transposed product.
+    """
+    y = diagonal * z
+    if z.shape[-1] == 1:
+        return y
+    zero = torch.zeros_like(y[..., :1])
+    above = torch.cat((upper * z[..., 1:], zero), -1)
+    below = torch.cat((zero, lower * z[..., :-1]), -1)
+    return y + above + below
+
+
+@register("T")
+class Tridiagonal(Action):
+    """T: τ is a full tridiagonal matrix, beside a learned offset b; its transpose stands for τ⁻¹.
+
+    τ lists the diagonal (d numbers), then the upper band, then the lower one (d − 1 each).
+    """
+
+    def __init__(self, d: int) -> None:
+        super().__init__(d)
+        self.b = nn.Parameter(torch.zeros(d))
+
+    @classmethod
+    def size_of_tau(cls, d: int) -> int:
+        return 3 * d - 2
+
+    def bands(self, tau: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Split τ (..., 3d − 2) into diagonal (..., d), upper and lower band (..., d − 1)."""
+        diagonal, upper, lower = tau.split((self.d, self.d - 1, self.d - 1), -1)
+        return diagonal, upper, lower
+
+    def act(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        diagonal, upper, lower = self.bands(tau)
+        return tridiagonal_product(diagonal, upper, lower, z) + self.b
+
+    def act_inverse(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        diagonal, upper, lower = self.bands(tau)
+        return tridiagonal_product(diagonal, lower, upper, z + self.b)
+
+    def identity(self) -> torch.Tensor:
+        return torch.cat((torch.ones(self.d), torch.zeros(self.tau_size - self.d)))
+
+
+@register("N")
+class Neural(Action):
+    """N: a neural network of z and τ; −τ in the place of τ stands for the inverse."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__(d)
+        self.chi = mlp(2 * d, d)
+
+    def act(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        return self.chi(torch.cat((z, tau), -1))
+
+    def act_inverse(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        return self.chi(torch.cat((z, -tau), -1))
+
+
+class Residual(Action):
+    """The residual form of an action: z + r(z, τ), and z + r(z, τ⁻¹) for the inverse."""
+
+    def __init__(self, inner: Action) -> None:
+        if isinstance(inner, MatrixAdditive) and inner.inverse == "true":
+            raise ValueError(
+                "The true inverse of MA is defined for its plain form; "
+                "use inverse='printed' with residual=True."
+            )
+        nn.Module.__init__(self)
+        self.d = inner.d
+        self.tau_size = inner.tau_size
+        self.inner = inner
+        # an instance attribute on purpose: the class stands for several letters
+        self.letter = f"{inner.letter}^R"  # type: ignore[misc]
+
+    def act(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        return z + self.inner.act(z, tau)
+
+    def act_inverse(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        return z + self.inner.act_inverse(z, tau)
+
+    def identity(self) -> torch.Tensor | None:
+        # r(z, τ) = 0 for every z: a zero matrix does that (T), a rotation never does
+        return torch.zeros(self.tau_size) if isinstance(self.inner, Tridiagonal) else None

@@ -1,0 +1,202 @@
+"""The networks of appendix E: q_φ and p_θ for 28×28 images, their larger kin for 64×64 colour images,
+and the fully connected networks behind q_ψ, f_ξ and the neural r_χ.
+
+Encoders map images (N, C, H, W) to (N, 2d): the mean and the log-variance of q_φ(z|x), side by side.
+Decoders map codes (N, d) to (N, C, H, W): Bernoulli logits, or the mean of a Gaussian.
+
+Two of the transposed convolutions are computed in another, exactly equivalent form, because that is
+where a decoder spends its time on a CPU. Their parameters keep the shape that
+`torch.nn.ConvTranspose2d` gives them, so weights move freely between the two.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+__all__ = [
+    "Decoder28",
+    "Decoder64",
+    "Encoder28",
+    "Encoder64",
+    "PointTranspose",
+    "UpsampleTranspose",
+    "default_networks",
+    "initialise",
+    "mlp",
+]
+
+HIDDEN = 1000  # width of both hidden layers of the fully connected networks (appendix E)
+
+
+def mlp(inputs: int, outputs: int, hidden: int = HIDDEN) -> nn.Sequential:
+    """The fully connected network of appendix E: inputs → 1000 → 1000 → outputs, ReLU between."""
+    return nn.Sequential(
+        nn.Linear(inputs, hidden),
+        nn.ReLU(inplace=True),
+        nn.Linear(hidden, hidden),
+        nn.ReLU(inplace=True),
+        nn.Linear(hidden, outputs),
+    )
+
+
+class PointTranspose(nn.ConvTranspose2d):
+    """A transposed convolution of a 1×1 map, as the matrix product that it is.
+
+    With a single input pixel, stride 1 and no padding there is no overlap to add up: output (k, l)
+    is the input times `weight[:, :, k, l]`. Maps (N, c_in, 1, 1) to (N, c_out, K, K).
+    """
+
+    def __init__(self, c_in: int, c_out: int, kernel_size: int) -> None:
+        super().__init__(c_in, c_out, kernel_size)
+
+    def forward(self, x: torch.Tensor, output_size: list[int] | None = None) -> torch.Tensor:
+        c_in, c_out, kernel, _ = self.weight.shape
+        # columns ordered (k, l, channel), so that the result is channels-last without a copy
+        matrix = self.weight.permute(0, 2, 3, 1).reshape(c_in, -1)
+        y = x.flatten(1) @ matrix
+        if self.bias is not None:
+            y = y + self.bias.repeat(kernel * kernel)
+        return y.view(-1, kernel, kernel, c_out).permute(0, 3, 1, 2)
+
+
+class UpsampleTranspose(nn.ConvTranspose2d):
+    """The transposed 4×4 convolution with stride 2 and padding 1, as a 2×2 convolution.
+
+    Output row Y = 2r + i (counted from −1, i ∈ {0, 1}) receives input row r through kernel row i, and
+    input row r − 1 through kernel row 2 + i; columns likewise. So all four phases (i, j) of an output
+    cell see the same 2×2 patch of the input: a 2×2 convolution with four times the channels,
+    interleaved by a pixel shuffle, with the outermost rim cut off. Worth it where c_out is small.
+    """
+
+    def __init__(self, c_in: int, c_out: int) -> None:
+        super().__init__(c_in, c_out, kernel_size=4, stride=2, padding=1)
+
+    def forward(self, x: torch.Tensor, output_size: list[int] | None = None) -> torch.Tensor:
+        c_in, c_out, _, _ = self.weight.shape
+        # kernel row 2a + i, a = 0 for input row r, a = 1 for r − 1: a convolution reads r − 1 first
+        taps = self.weight.view(c_in, c_out, 2, 2, 2, 2).flip((2, 4))
+        kernel = taps.permute(1, 3, 5, 0, 2, 4).reshape(4 * c_out, c_in, 2, 2)
+        bias = None if self.bias is None else self.bias.repeat_interleave(4)
+        kernel = kernel.contiguous(memory_format=torch.channels_last)
+        return F.pixel_shuffle(F.conv2d(x, kernel, bias, padding=1), 2)[:, :, 1:-1, 1:-1]
+
+
+class Encoder28(nn.Sequential):
+    """q_φ(z|x) of appendix E: 28 → 14 → 7 → 3 → 1 by 4×4 convolutions, then 2d units.
+
+    The paper's last `Conv_2z` sees a 1×1 map, where it is a 1×1 convolution.
+    """
+
+    def __init__(self, d: int, channels: int = 1) -> None:
+        super().__init__(
+            nn.Conv2d(channels, 32, 4, stride=2, padding=1),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(32, 32, 4, stride=2, padding=1),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(32, 64, 4, stride=2, padding=1),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(64, 128, 4, stride=2, padding=1),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(128, 2 * d, 1),
+            nn.Flatten(),
+        )
+        # the inner layers run twice as fast on a CPU, and on tensor cores, with channels last
+        self.to(memory_format=torch.channels_last)
+
+
+class Decoder28(nn.Sequential):
+    """p_θ(x|z) of appendix E: 1 → 4 → 7 → 14 → 28 by transposed 4×4 convolutions; raw outputs."""
+
+    def __init__(self, d: int, channels: int = 1) -> None:
+        super().__init__(
+            nn.Unflatten(1, (d, 1, 1)),
+            nn.Conv2d(d, 128, 1),
+            nn.ReLU(inplace=True),
+            PointTranspose(128, 64, 4),
+            nn.ReLU(inplace=True),
+            nn.ConvTranspose2d(64, 32, 4),
+            nn.ReLU(inplace=True),
+            nn.ConvTranspose2d(32, 32, 4, stride=2, padding=1),
+            nn.ReLU(inplace=True),
+            UpsampleTranspose(32, channels),
+        )
+        self.to(memory_format=torch.channels_last)
+
+
+class Encoder64(nn.Sequential):
+    """q_φ(z|x) for 64×64 images: 64 → 32 → 16 → 8 → 4, then 2d units.
+
+    The convolutional encoder that Dai and Wipf use for CelebA, with a quarter of its channels.
+    """
+
+    def __init__(self, d: int, channels: int = 3, width: int = 32) -> None:
+        layers: list[nn.Module] = []
+        sizes = (channels, width, 2 * width, 4 * width, 8 * width)
+        for c_in, c_out in itertools.pairwise(sizes):
+            layers += [
+                nn.Conv2d(c_in, c_out, 4, stride=2, padding=1),
+                nn.BatchNorm2d(c_out),
+                nn.ReLU(inplace=True),
+            ]
+        super().__init__(*layers, nn.Flatten(), nn.Linear(8 * width * 16, 2 * d))
+        self.to(memory_format=torch.channels_last)
+
+
+class Decoder64(nn.Sequential):
+    """p_θ(x|z) for 64×64 images: 8 → 16 → 32 → 64; the mean of a Gaussian, squashed into (0, 1)."""
+
+    def __init__(self, d: int, channels: int = 3, width: int = 32) -> None:
+        layers: list[nn.Module] = [
+            nn.Linear(d, 8 * width * 64),
+            nn.Unflatten(1, (8 * width, 8, 8)),
+            nn.BatchNorm2d(8 * width),
+            nn.ReLU(inplace=True),
+        ]
+        for c_in, c_out in ((8 * width, 4 * width), (4 * width, 2 * width)):
+            layers += [
+                nn.ConvTranspose2d(c_in, c_out, 4, stride=2, padding=1),
+                nn.BatchNorm2d(c_out),
+                nn.ReLU(inplace=True),
+            ]
+        super().__init__(*layers, UpsampleTranspose(2 * width, channels), nn.Sigmoid())
+        self.to(memory_format=torch.channels_last)
+
+
+def default_networks(d: int, shape: tuple[int, int, int]) -> tuple[nn.Module, nn.Module]:
+    """Encoder and decoder for images of `shape` = (C, H, W): 28×28 and 64×64 are provided."""
+    channels, height, width = shape
+    if (height, width) == (28, 28):
+        return Encoder28(d, channels), Decoder28(d, channels)
+    if (height, width) == (64, 64):
+        return Encoder64(d, channels), Decoder64(d, channels)
+    raise ValueError(
+        f"There are built-in networks for 28×28 and 64×64 images, not for {height}×{width}: "
+        "resize the images, or pass an encoder and a decoder of your own."
+    )
+
+
+@torch.no_grad()
+def initialise(module: nn.Module, generator: torch.Generator) -> None:
+    """Draw all weights anew from `generator`, in PyTorch's own default distribution.
+
+    Weights and biases of convolutional and linear layers are uniform in ±1/√fan_in. The draws are
+    made on the generator's device, so a run starts from the same weights wherever it trains.
+    """
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
+            # PyTorch counts the second dimension as inputs, for transposed layers too
+            fan_in = layer.weight.shape[1] * math.prod(layer.weight.shape[2:])
+            bound = 1 / math.sqrt(fan_in)
+            for parameter in (layer.weight, layer.bias):
+                if parameter is not None:
+                    drawn = torch.rand(
+                        parameter.shape, generator=generator, device=generator.device
+                    )
+                    parameter.copy_(drawn.mul_(2 * bound).sub_(bound))
+        elif isinstance(layer, nn.BatchNorm2d):
+            layer.reset_parameters()
