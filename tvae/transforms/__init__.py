@@ -1,10 +1,13 @@
 """Transformations of pictures: families of homographies, one batched warp, triplets."""
 
+from tvae.transforms.batch import TripletBatch
+from tvae.transforms.callables import CallableTriplets
 from tvae.transforms.families import Family, families, get_family, homographies, register
-from tvae.transforms.triplets import Parameters, TripletBatch, Triplets
+from tvae.transforms.triplets import Parameters, Triplets
 from tvae.transforms.warp import warp
 
 __all__ = [
+    "CallableTriplets",
     "Family",
     "Parameters",
     "TripletBatch",

@@ -97,20 +97,24 @@ def shear_matrix(angle: int, axis: int, height: int, width: int) -> Matrix:
 
 
 @lru_cache(maxsize=64)
-def _rotation_table(most: int, height: int, width: int, device: torch.device) -> Tensor:
+def _rotation_table(
+    most: int, height: int, width: int, device: torch.device, dtype: torch.dtype
+) -> Tensor:
     table = [rotation_matrix(angle, height, width) for angle in range(-most, most + 1)]
     with torch.inference_mode(False):
-        return torch.tensor(table, dtype=torch.float64, device=device)
+        return torch.tensor(table, dtype=dtype, device=device)
 
 
 @lru_cache(maxsize=64)
-def _shear_table(most: int, height: int, width: int, device: torch.device) -> Tensor:
+def _shear_table(
+    most: int, height: int, width: int, device: torch.device, dtype: torch.dtype
+) -> Tensor:
     table = [
         [shear_matrix(angle, axis, height, width) for axis in (0, 1)]
         for angle in range(-most, most + 1)
     ]
     with torch.inference_mode(False):
-        return torch.tensor(table, dtype=torch.float64, device=device)
+        return torch.tensor(table, dtype=dtype, device=device)
 
 
 def _largest(angle: Tensor) -> int:
@@ -120,13 +124,13 @@ def _largest(angle: Tensor) -> int:
 def _rotation(values: Tensor, height: int, width: int) -> Tensor:
     angle = values[:, 0].long()
     most = _largest(angle)
-    return _rotation_table(most, height, width, values.device)[angle + most].to(values)
+    return _rotation_table(most, height, width, values.device, values.dtype)[angle + most]
 
 
 def _shear(values: Tensor, height: int, width: int) -> Tensor:
     angle, axis = values.long().unbind(1)
     most = _largest(angle)
-    return _shear_table(most, height, width, values.device)[angle + most, axis].to(values)
+    return _shear_table(most, height, width, values.device, values.dtype)[angle + most, axis]
 
 
 def _draw_rotation(uniform: Tensor, most: float, height: int, width: int) -> Tensor:

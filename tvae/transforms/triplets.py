@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tvae.checks import check_images
 from tvae.transforms import faithful
+from tvae.transforms.batch import TripletBatch
+from tvae.transforms.callables import CallableTriplets
 from tvae.transforms.families import Family, get_family
 from tvae.transforms.warp import INTERPOLATIONS, warp
 
@@ -48,8 +50,6 @@ class Parameters:
         """Parameters of one family, from values (N, P) or, for P = 1, from N numbers."""
         values = torch.as_tensor(values, dtype=torch.float64)
         values = values.unsqueeze(1) if values.ndim == 1 else values
-        if not bool(torch.isfinite(values).all()):
-            raise ValueError("The parameters contain values that are not finite.")
         return cls((name,), torch.zeros(values.shape[0], dtype=torch.int64), values)
 
     def __len__(self) -> int:
@@ -73,15 +73,6 @@ class Parameters:
             for name, value in zip(family.parameters, self.values[n], strict=False)
         )
         return f"{family.name} ({values})"
-
-
-class TripletBatch(NamedTuple):
-    """`x0`, `x1` = f(x0), `x2` = f⁻¹(x0), each (N, C, H, W), and the parameters of f."""
-
-    x0: Tensor
-    x1: Tensor
-    x2: Tensor
-    parameters: Any
 
 
 @dataclass(frozen=True)
@@ -152,6 +143,13 @@ class Triplets:
             "ranges": dict(self.ranges),
         }
 
+    @staticmethod
+    def from_callables(
+        f: Callable[..., Tensor], f_inverse: Callable[..., Tensor], *, per_image: bool = False
+    ) -> CallableTriplets:
+        """Triplets from your own pair of functions, see `tvae.transforms.callables`."""
+        return CallableTriplets(f, f_inverse, per_image=per_image)
+
     def __call__(
         self, x0: Tensor, generator: torch.Generator, *, check: bool = True
     ) -> TripletBatch:
@@ -163,6 +161,16 @@ class Triplets:
         """
         _check_images(x0, check)
         n, _, height, width = x0.shape
+        parameters, matrices = self._draw(n, height, width, generator)
+        return self._views(x0, matrices, parameters)
+
+    def draw(self, n: int, height: int, width: int, generator: torch.Generator) -> Parameters:
+        """Parameters for n pictures of that size, the same that a call would draw."""
+        return self._draw(n, height, width, generator)[0]
+
+    def _draw(
+        self, n: int, height: int, width: int, generator: torch.Generator
+    ) -> tuple[Parameters, Tensor]:
         device = generator.device
         # Apple's GPUs have no float64
         dtype = torch.float32 if device.type == "mps" else torch.float64
@@ -179,7 +187,7 @@ class Triplets:
             return drawn
 
         matrices = self._stack(family, draw, height, width, dtype)
-        return self._views(x0, matrices, Parameters(self.families, family, values))
+        return Parameters(self.families, family, values), matrices
 
     def replay(self, x0: Tensor, parameters: Parameters, *, check: bool = True) -> TripletBatch:
         """The triplets of `x0` by given parameters, such as those an earlier call returned.
@@ -191,7 +199,7 @@ class Triplets:
             raise ValueError(
                 f"There are {x0.shape[0]} images but parameters for {len(parameters)}."
             )
-        matrices = torch.cat(self.matrices(parameters, *x0.shape[2:]))
+        matrices = torch.cat(self.matrices(parameters, x0.shape[2], x0.shape[3]))
         return self._views(x0, matrices, parameters)
 
     def matrices(self, parameters: Parameters, height: int, width: int) -> tuple[Tensor, Tensor]:
@@ -207,8 +215,15 @@ class Triplets:
                 f"The parameters are of the families {', '.join(parameters.families)}, but these "
                 f"triplets know only {', '.join(self.families)}."
             )
+        if not bool(torch.isfinite(parameters.values).all()):
+            raise ValueError("The parameters contain values that are not finite.")
+        index = parameters.family
+        if len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(parameters.families):
+            raise ValueError(
+                f"The family indices must lie between 0 and {len(parameters.families) - 1}."
+            )
         own = [self.families.index(name) for name in parameters.families]
-        family = torch.tensor(own, device=parameters.family.device)[parameters.family]
+        family = torch.tensor(own, device=index.device)[index]
 
         def given(member: Family, rows: Tensor) -> Tensor:
             p = len(member.parameters)

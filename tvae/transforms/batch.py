@@ -1,0 +1,18 @@
+"""What every source of triplets returns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+__all__ = ["TripletBatch"]
+
+
+class TripletBatch(NamedTuple):
+    """`x0`, `x1` = f(x0), `x2` = f⁻¹(x0), each (N, C, H, W), and the parameters of f."""
+
+    x0: Tensor
+    x1: Tensor
+    x2: Tensor
+    parameters: Any
