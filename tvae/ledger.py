@@ -201,10 +201,7 @@ def _keys(entry: Entry) -> dict[str, Any]:
     return {"name": entry["name"], **keys, "action": keys["action"] or ""}
 
 
-
-def table(
-    results: str | os.PathLike[str] | None = None, *, failed: bool = False
-) -> pd.DataFrame:
+def table(results: str | os.PathLike[str] | None = None, *, failed: bool = False) -> pd.DataFrame:
     """One row a run: name, configuration, the twelve metrics, their standard errors, the times.
 
     Columns: name, dataset, model, action ("" where there is none), residual, d, preset, seed, tag,

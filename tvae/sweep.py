@@ -103,7 +103,9 @@ class Job:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9-]*", self.tag):
-            raise SweepError(f"A tag consists of letters, digits and dashes; {self.tag!r} does not.")
+            raise SweepError(
+                f"A tag consists of letters, digits and dashes; {self.tag!r} does not."
+            )
         for name in ("epoch_images", "max_steps"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value <= 0):
