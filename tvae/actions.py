@@ -130,6 +130,11 @@ def tau_size(letter: str, d: int) -> int:
     return _find(letter).size_of_tau(check_dimension(d))
 
 
+def has_residual(letter: str) -> bool:
+    """Whether the action `letter` has a residual form."""
+    return _find(letter).has_residual
+
+
 def build(letter: str, d: int, residual: bool = False, **options: object) -> Action:
     """The action `letter` for codes of dimension `d`, plain or residual.
 

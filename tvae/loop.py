@@ -27,13 +27,15 @@ from torch import Tensor, nn
 from tvae import objective
 from tvae.models import TVAE, VAE
 from tvae.seeding import generator
-from tvae.transforms import Triplets
+from tvae.transforms import CallableTriplets, Triplets, warp
 
-__all__ = ["CHECK_EVERY", "Loop", "NotFinite", "Schedule", "max_steps_from_environment"]
+__all__ = ["CHECK_EVERY", "Loop", "NotFinite", "Sampler", "Schedule", "max_steps_from_environment"]
 
 #: Steps between two looks at whether the loss is still finite.
 CHECK_EVERY = 100
 _TEST_CHUNK = 1000
+
+Sampler = Triplets | CallableTriplets
 
 
 class NotFinite(FloatingPointError):
@@ -95,24 +97,25 @@ class Loss(nn.Module):
         self.names: tuple[str, ...] = ()  # of the terms, known after the first forward
 
     def forward(self, batch: Batch) -> Tensor:
-        views = batch.views
+        dtype = next(self.model.parameters()).dtype
+        views = tuple(view.to(dtype) for view in batch.views)
         if len(views) == 1:
             terms = objective.vae_terms(self.model, views[0], batch.noise)
         else:
+            assert isinstance(self.model, TVAE)
             terms = objective.tvae_terms(self.model, *views, batch.noise, analytic=self.analytic)
-        means = terms.means()
-        self.names = tuple(means)
-        return torch.stack(list(means.values()))
+        self.names = tuple(name for name, _ in terms.items())
+        return torch.stack([value for _, value in terms.items()]).mean(1)
 
 
 class Batch:
-    """One view or three of a batch of images, (B, C, H, W) each, and where noise comes from.
+    """One view or three of a batch of images, (B, C, H, W) each, and the source of their noise.
 
     Not a tuple: mixed precision would round tensors in a tuple on the way into a module, and the
     images are also the targets.
     """
 
-    def __init__(self, views: tuple[Tensor, ...], noise: torch.Generator) -> None:
+    def __init__(self, views: tuple[Tensor, ...], noise: Any) -> None:
         self.views = views
         self.noise = noise
 
@@ -141,7 +144,7 @@ class Loop:
         schedule: Schedule,
         *,
         seed: int,
-        triplets: Triplets | None = None,
+        triplets: Sampler | None = None,
         analytic: bool = False,
         weights: Mapping[str, float] | None = None,
         test: Tensor | None = None,
@@ -223,14 +226,15 @@ class Loop:
 
     def batch(self, index: Tensor) -> Batch:
         """This process's share of the images at `index`, as floats, with their views."""
-        views: tuple[Tensor, ...] = (floats(self.images[index]),)
-        if self.triplets is not None:
-            draws = self.generators["triplets"]
-            if isinstance(self.model, TVAE):
-                views = self.triplets(views[0], draws)[:3]
-            else:
-                views = (one_view(self.triplets, views[0], draws),)
-        return Batch(tuple(view[self.share] for view in views), self.generators["noise"])
+        noise: Any = self.generators["noise"]
+        if self.fabric.world_size > 1:
+            noise = SharedNoise(noise, self.share, self.schedule.batch_size)
+        if self.triplets is None:
+            return Batch((floats(self.images[index[self.share]]),), noise)
+        three = isinstance(self.model, TVAE)
+        make = three_views if three else one_view
+        images, draws = floats(self.images[index]), self.generators["triplets"]
+        return Batch(make(self.triplets, images, draws, self.share), noise)
 
     @torch.no_grad()
     def measure(self, images: Tensor) -> dict[str, float]:
@@ -317,11 +321,57 @@ def floats(images: Tensor) -> Tensor:
     return images.float().div_(255) if images.dtype == torch.uint8 else images.float()
 
 
-def one_view(triplets: Triplets, x0: Tensor, draws: torch.Generator) -> Tensor:
-    """Of the triplet of each image one picture: x0, x1 or x2 with probability 1/3 each."""
-    views = torch.stack(triplets(x0, draws)[:3])
-    choice = torch.randint(3, (len(x0),), generator=draws).to(x0.device)
-    return views[choice, torch.arange(len(x0), device=x0.device)]
+def three_views(
+    triplets: Sampler, x0: Tensor, draws: torch.Generator, share: slice
+) -> tuple[Tensor, ...]:
+    """x0, x1, x2 of some images of a batch (B, C, H, W), drawn as for the whole batch."""
+    whole = share == slice(0, len(x0))
+    if whole or not isinstance(triplets, Triplets):
+        return tuple(view[share] for view in triplets(x0, draws, check=False)[:3])
+    parameters = triplets.draw(len(x0), x0.shape[2], x0.shape[3], draws)
+    return triplets.replay(x0[share], parameters[share], check=False)[:3]
+
+
+def one_view(
+    triplets: Sampler, x0: Tensor, draws: torch.Generator, share: slice
+) -> tuple[Tensor, ...]:
+    """Of the triplet of each image one picture: x0, x1 or x2, with probability 1/3 each.
+
+    Only that one picture is computed, where the triplets are a warp: the matrices of all three are
+    cheap, and among them is the identity, which leaves an image as it is.
+    """
+    choice = torch.randint(3, (len(x0),), generator=draws)
+    rows = torch.arange(len(x0))
+    if not isinstance(triplets, Triplets):
+        views = torch.stack(triplets(x0, draws, check=False)[:3])
+        return (views[choice.to(x0.device), rows.to(x0.device)][share],)
+    height, width = x0.shape[2:]
+    parameters = triplets.draw(len(x0), height, width, draws)
+    x1, x2 = triplets.matrices(parameters, height, width)
+    matrices = torch.stack((torch.eye(3, dtype=x1.dtype).expand_as(x1), x1, x2))[choice, rows]
+    return (warp(x0[share], matrices[share], triplets.interpolation),)
+
+
+class SharedNoise:
+    """Noise for this process's share of a batch, drawn as for the whole batch.
+
+    Codes come as (k·b, d): k blocks (the views), each of the b images of the share. The noise is
+    drawn as (k·B, d) for all B images, and the share's rows of each block are used.
+    """
+
+    def __init__(self, stream: torch.Generator, share: slice, batch_size: int) -> None:
+        self.stream, self.share, self.batch_size = stream, share, batch_size
+
+    def __call__(self, like: Tensor) -> Tensor:
+        blocks = len(like) // (self.share.stop - self.share.start)
+        noise = torch.randn(
+            (blocks * self.batch_size, *like.shape[1:]),
+            generator=self.stream,
+            device=self.stream.device,
+            dtype=like.dtype,
+        )
+        rows = noise.view(blocks, self.batch_size, *like.shape[1:])[:, self.share]
+        return rows.reshape(like.shape)
 
 
 def adam(model: nn.Module, learning_rate: float) -> torch.optim.Adam:

@@ -10,7 +10,7 @@ VAE+ is no model of its own: it is a `VAE` trained on single images drawn from t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -25,21 +25,27 @@ __all__ = ["TVAE", "VAE", "build", "reparameterise"]
 
 LIKELIHOODS = ("bernoulli", "gaussian")
 Shape = tuple[int, int, int]
+Noise = Callable[[torch.Tensor], torch.Tensor]
 
 
 def reparameterise(
-    mean: torch.Tensor, logvar: torch.Tensor, generator: torch.Generator | None
+    mean: torch.Tensor, logvar: torch.Tensor, generator: torch.Generator | Noise | None
 ) -> torch.Tensor:
     """A sample of N(mean, exp(logvar)) that gradients pass through; without a generator, the mean.
 
     The noise is drawn on the generator's device and moved, so that a generator on the CPU gives the
-    same noise wherever the model runs.
+    same noise wherever the model runs. A function in place of the generator is called with `mean`
+    and returns the noise itself.
     """
     if generator is None:
         return mean
-    noise = torch.randn(
-        mean.shape, generator=generator, device=generator.device, dtype=mean.dtype
-    ).to(mean.device)
+    if isinstance(generator, torch.Generator):
+        noise = torch.randn(
+            mean.shape, generator=generator, device=generator.device, dtype=mean.dtype
+        )
+    else:
+        noise = generator(mean)
+    noise = noise.to(mean.device)
     return torch.addcmul(mean, torch.exp(0.5 * logvar), noise)
 
 

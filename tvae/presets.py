@@ -15,16 +15,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tvae import actions
 from tvae.checks import check_dimension
 
-__all__ = ["ACTIONS", "DATASETS", "MODELS", "PRESETS", "Preset", "RunConfig", "get"]
+__all__ = ["DATASETS", "MODELS", "PRESETS", "Preset", "RunConfig", "get"]
 
 #: Data sets a run can be trained on. AffNIST is for testing out of sample, but it can be trained on
 #: too; `glyphs` and `faces` are the embedded stand-ins for Omniglot and CelebA.
 DATASETS = ("mnist", "fashion-mnist", "omniglot", "celeba", "affnist", "glyphs", "faces")
 MODELS = ("tvae", "vae", "vae+")
-#: The paper's latent actions; actions registered by the user are accepted as well.
-ACTIONS = ("A", "M", "MA", "T", "N")
 
 
 @dataclass(frozen=True)
@@ -136,19 +135,13 @@ class RunConfig:
             raise ValueError(f"The learning rate must be a positive number, not {rate!r}.")
 
     def _check_action(self) -> None:
-        if self.action not in ACTIONS:
+        if self.action is None:
             raise ValueError(
-                f"There is no latent action {self.action!r}; choose one of {', '.join(ACTIONS)}."
+                f"A T-VAE needs a latent action; choose one of {', '.join(actions.letters())}."
             )
-        if self.action in ("M", "MA") and self.d % 2:
-            raise ValueError(
-                f"The action {self.action} rotates pairs of coordinates and needs an even d: "
-                f"use d = {self.d + 1} instead of {self.d}."
-            )
-        if self.action == "A" and self.residual:
-            raise ValueError(
-                "The action A has no residual form: z + tau is already z plus something."
-            )
+        actions.tau_size(self.action, self.d)  # refuses an unknown letter and a d that does not fit
+        if self.residual and not actions.has_residual(self.action):
+            raise ValueError(f"The action {self.action} has no residual form.")
 
     @classmethod
     def from_preset(

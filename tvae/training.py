@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,10 @@ from tvae.checks import check_images
 from tvae.data import Dataset
 from tvae.devices import make_fabric, pick_device
 from tvae.history import History
-from tvae.loop import Loop, NotFinite, Schedule, max_steps_from_environment
+from tvae.loop import Loop, NotFinite, Sampler, Schedule, max_steps_from_environment
 from tvae.models import TVAE, VAE
 from tvae.presets import RunConfig
-from tvae.seeding import derive
+from tvae.seeding import generator
 from tvae.transforms import Triplets
 
 __all__ = ["Callback", "History", "NotFinite", "Run", "fit", "load", "pick_device", "train"]
@@ -59,7 +60,7 @@ def fit(
     model: VAE | TVAE,
     images: Tensor | Dataset,
     *,
-    triplets: Triplets | None = None,
+    triplets: Sampler | None = None,
     epochs: int | None = None,
     steps: int | None = None,
     learning_rate: float = 1e-3,
@@ -93,9 +94,8 @@ def fit(
 
     The model is left in evaluation mode. A loss that stops being finite is a `NotFinite` error.
     """
-    shape = tuple(model.settings["shape"])
-    pixels = _pixels(images, shape, "images")
-    held_out = None if test is None else _pixels(test, shape, "test")
+    pixels = _pixels(images, model.shape, "images")
+    held_out = None if test is None else _pixels(test, model.shape, "test")
     if isinstance(model, TVAE) and triplets is None:
         raise ValueError("A TVAE is trained on triplets: pass triplets=tvae.Triplets().")
     if (epochs is None) == (steps is None):
@@ -174,7 +174,7 @@ def train(
         progress=progress,
     )
     fabric = make_fabric(device, devices=devices, strategy=strategy, precision=precision)
-    settings, weights, rows = fabric.launch(_run, task)
+    settings, weights, rows = fabric.launch(partial(_run, task=task))
     model = models.build(settings)
     model.load_state_dict(load_tensors(weights))
     model.to(fabric.device).eval()
@@ -244,12 +244,12 @@ def build_model(config: RunConfig, data: Dataset) -> VAE | TVAE:
         "shape": (channels, height, width),
         "likelihood": "bernoulli" if channels == 1 else "gaussian",
     }
-    # torch's layers draw their first weights from the global generator; lend it this run's stream
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(config.seed, "init"))
-        if config.action is None:
-            return VAE(config.d, **options)
-        return TVAE(config.d, action=config.action, residual=config.residual, **options)
+    draws = generator(config.seed, "init")
+    if config.action is None:
+        return VAE(config.d, generator=draws, **options)
+    return TVAE(
+        config.d, action=config.action, residual=config.residual, generator=draws, **options
+    )
 
 
 def _schedule(task: _Task) -> Schedule:
@@ -368,7 +368,7 @@ def load(folder: str | os.PathLike[str], device: str | torch.device = "cpu") -> 
     return model.to(pick_device(device)).eval()
 
 
-def _pixels(images: Tensor | Dataset, shape: tuple[int, ...] | None, name: str) -> Tensor:
+def _pixels(images: Tensor | Dataset, shape: tuple[int, int, int] | None, name: str) -> Tensor:
     tensor = images.images if isinstance(images, Dataset) else images
     return check_images(tensor, shape, name=name)
 
