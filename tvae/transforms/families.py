@@ -8,11 +8,12 @@ the right, y down, and the centre of the pixel in row i and column j is (j + ½,
 inverse of the matrix that moves the content. Doing `H` first and `G` afterwards reads at `H G`.
 Angles are in degrees, lengths in pixels. Whatever would be read outside the picture is black.
 
-**Clean geometry.** Rotation and shear turn about the centre and are followed by the one zoom, equal
+**Clean geometry.** Rotation and shear act about the centre and are followed by the one zoom, equal
 in both directions, that makes the result just fill the frame: rotate, crop the largest upright
-rectangle of the same shape, enlarge. So a transformation followed by the one with the inverse
-parameter is exactly a zoom about the centre, for rotation, tilt and shear alike: the content comes
-back in its place, larger. Translation and scale need no crop; they have true inverses.
+rectangle of the same shape, enlarge. Tilt fills the frame by itself. A transformation followed by
+the one with the inverse parameter is then exactly a zoom about the centre: by the same factor in
+both directions for rotation and shear; for tilt only along the edge that was enlarged. The content
+comes back in line, larger. Translation and scale need no crop; they have true inverses.
 
 A family of your own takes a few lines:
 
