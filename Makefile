@@ -1,0 +1,69 @@
+# `make help` says what there is. Every target makes the environment it needs, in .venv.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+
+# The parameters cell of a chapter decides the preset unless PRESET does.
+PRESET ?=
+CHAPTER ?=
+URL ?=
+
+STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
+
+.PHONY: help env book site execute test bench address clean
+
+help: ## show this list
+	@echo "The T-VAE book. Two commands suffice: make test, make book."
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@echo
+	@echo "  make book PRESET=paper            with the settings of the paper (a GPU and the full data)"
+	@echo "  make execute CHAPTER=04_bound     one chapter only"
+	@echo "  make address URL=https://...      move the repository to another address"
+
+# torch and torchvision in one call, without versions: they have to come from the same place.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; name one with PYTHON=...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[book,test]'
+	@touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[book,test,bench]'
+	@touch $@
+
+env: $(STAMP) ## make the environment in .venv
+
+book: $(STAMP) ## execute every chapter (PRESET=quick, book or paper) and render the site
+	$(BIN)/python scripts/execute.py --into _build/executed $(if $(PRESET),--preset $(PRESET))
+	$(BIN)/python scripts/site.py --executed _build/executed
+
+site: $(STAMP) ## render the site from the stored outputs, without executing anything
+	$(BIN)/python scripts/site.py
+
+execute: $(STAMP) ## refresh the outputs stored in the chapters (CHAPTER=04_bound for one)
+	$(BIN)/python scripts/execute.py $(if $(CHAPTER),book/$(basename $(notdir $(CHAPTER))).ipynb)
+
+test: $(STAMP) ## linter, type checker, tests, and all chapters compared with their stored outputs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg tests book
+
+bench: $(BENCH_STAMP) ## measure speeds, beside those of other libraries
+	$(BIN)/python benchmarks/run.py
+
+address: $(STAMP) ## move the repository's public address to URL=...
+	@test -n "$(URL)" || { echo "Say which: make address URL=https://github.com/name/repository" >&2; exit 1; }
+	$(BIN)/python scripts/address.py "$(URL)"
+
+clean: ## remove what was built and what tools left behind; .venv stays
+	rm -rf _build book/api dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -path ./$(VENV) -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -print0 | xargs -0 rm -rf
