@@ -1,0 +1,37 @@
+"""Settings that hold for the tests and for the chapters, from whatever folder pytest is started."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent
+
+# Before torch is imported, here or in a kernel: processes side by side share the cores.
+_workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+_threads = str(max(1, (os.cpu_count() or 1) // _workers))
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, _threads)
+# No window, whatever the machine offers.
+os.environ.setdefault("MPLBACKEND", "agg")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let a bare `pytest --nbval book` do what `make test` does."""
+    if getattr(config.option, "nbval", False):
+        config.option.nbval_current_env = True
+        if config.option.nbval_sanitize_with is None:
+            config.option.nbval_sanitize_with = str(ROOT / "tests" / "nbval.cfg")
+
+
+def pytest_collectstart(collector: Any) -> None:
+    """Do not compare what a cell writes to stderr.
+
+    A warning of another release of torch is no change of a result. That the stored outputs hold
+    no warning is checked in `tests/test_notebooks.py`.
+    """
+    if isinstance(getattr(collector, "skip_compare", None), tuple):
+        collector.skip_compare += ("stderr",)
