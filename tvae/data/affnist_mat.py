@@ -1,0 +1,187 @@
+"""The published AffNIST files: MATLAB structs with one 40×40 image per column.
+
+Looked for under the data root in `affNIST/`: for the training split `training_batches.zip` or the
+folder `training_batches`, for validation `validation_batches...`, for test `test_batches...`,
+`test.mat` or `test.mat.zip`. Folders and archives hold `1.mat` to `32.mat`, each with one version
+of every original.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+
+from tvae.data.affnist import CANVAS, chosen
+from tvae.data.dataset import Dataset, describe
+from tvae.data.resampling import resize
+from tvae.data.roots import data_root, missing
+
+__all__ = ["FOLDER", "PLACES", "find", "read_chunks", "read_file", "total"]
+
+FOLDER = "affNIST"
+PLACES = MappingProxyType(
+    {
+        "train": ("training_batches.zip", "training_batches"),
+        "validation": ("validation_batches.zip", "validation_batches"),
+        "test": ("test_batches.zip", "test_batches", "test.mat", "test.mat.zip"),
+    }
+)
+
+
+def find(split: str, root: Path | None = None, path: Path | None = None) -> Path:
+    """The file or folder that holds `split`; `path` if given, else from the data root."""
+    if path is not None:
+        places = [Path(path)]
+        remedy = "give the path of a .mat file, or of a folder or .zip of 1.mat, 2.mat, ..."
+    else:
+        places = [data_root(root) / FOLDER / name for name in PLACES[split]]
+        remedy = (
+            "run `tvae data fetch affnist`, or choose source='regenerated', which makes a set of "
+            "the same kind from MNIST"
+        )
+    for place in places:
+        if place.exists():
+            return place
+    raise missing(f"affnist ({split}, published files)", places, remedy)
+
+
+def _members(place: Path) -> list[str]:
+    """Names of the .mat files in a folder or archive (or the file's own), in numerical order."""
+    if place.is_dir():
+        names = [item.name for item in place.iterdir() if item.is_file()]
+    elif place.suffix == ".zip":
+        with zipfile.ZipFile(place) as archive:
+            names = archive.namelist()
+    else:
+        return [place.name]
+    files = [name for name in names if name.endswith(".mat") and "__MACOSX" not in name]
+    if not files:
+        raise ValueError(f"{place} holds no .mat file; expected 1.mat, 2.mat, ...")
+
+    def number(name: str) -> tuple[int, str]:
+        match = re.fullmatch(r"(\d+)\.mat", Path(name).name)
+        return (int(match[1]) if match else 0, name)
+
+    return sorted(files, key=number)
+
+
+def read_file(file: Any, where: str) -> dict[str, torch.Tensor]:
+    """One .mat file: images (n, 1, 40, 40) uint8, labels (n,) int64, and the parameters it has.
+
+    `human_readable_transform` and `affine_transformation` are passed on as (n, ...) float64 rows,
+    unchanged: their columns are the publisher's.
+    """
+    from scipy.io import loadmat  # a second to import, so only when needed
+
+    try:
+        struct = loadmat(file)["affNISTdata"]
+        if struct.shape == (1, 1):
+            struct = struct[0, 0]
+        image, label = struct["image"], struct["label_int"]
+    except (KeyError, ValueError, IndexError, TypeError, NotImplementedError) as error:
+        raise ValueError(
+            f"{where} is not an AffNIST file: expected a MATLAB struct affNISTdata with the fields "
+            f"image and label_int ({error})."
+        ) from error
+    if image.ndim != 2 or image.shape[0] != CANVAS * CANVAS or image.dtype != np.uint8:
+        raise ValueError(
+            f"{where}: image must be uint8 with one column of {CANVAS * CANVAS} values per case, "
+            f"not {image.dtype} of shape {image.shape}."
+        )
+    n = image.shape[1]
+    labels = np.asarray(label).reshape(-1)
+    if len(labels) != n:
+        raise ValueError(f"{where}: {n} images but {len(labels)} labels.")
+    result = {
+        "images": torch.from_numpy(np.ascontiguousarray(image.T)).reshape(n, 1, CANVAS, CANVAS),
+        "labels": torch.from_numpy(labels.astype(np.int64)),
+    }
+    for name in ("human_readable_transform", "affine_transformation"):
+        if name in (struct.dtype.names or ()):
+            rows = np.asarray(struct[name], dtype=np.float64)
+            if rows.shape[-1] == n and rows.shape[0] != n:  # cases in columns, as the images are
+                rows = np.moveaxis(rows, -1, 0)
+            if rows.shape[0] == n:
+                result[name] = torch.from_numpy(np.ascontiguousarray(rows))
+    return result
+
+
+def _open(place: Path, name: str) -> dict[str, torch.Tensor]:
+    if place.is_dir():
+        return read_file(str(place / name), str(place / name))
+    if place.suffix == ".zip":
+        with zipfile.ZipFile(place) as archive:
+            return read_file(io.BytesIO(archive.read(name)), f"{place}/{name}")
+    return read_file(str(place), str(place))
+
+
+@lru_cache(maxsize=8)
+def _first_count(place: Path, name: str, _stamp: int) -> int:
+    return len(_open(place, name)["labels"])
+
+
+def total(split: str, *, root: Path | None = None, path: Path | None = None) -> int:
+    """How many images the files of `split` hold (all files have as many as the first)."""
+    place = find(split, root, path)
+    names = _members(place)
+    return len(names) * _first_count(place, names[0], place.stat().st_mtime_ns)
+
+
+def read_chunks(
+    split: str,
+    *,
+    count: int | None = None,
+    seed: int = 0,
+    size: int = 28,
+    chunk: int = 8192,
+    root: Path | None = None,
+    path: Path | None = None,
+) -> Iterator[Dataset]:
+    """The published images (all, or `count` drawn by `seed`) in chunks; one file at a time."""
+    place = find(split, root, path)
+    names = _members(place)
+    everything = total(split, root=root, path=path)
+    per_file = everything // len(names)
+    numbers = chosen(everything, count, seed, split)
+    note = "the published files"
+    if len(numbers) < everything:
+        note += f", {len(numbers):,} drawn of {everything:,} with seed {seed}"
+
+    def chunks() -> Iterator[Dataset]:
+        for index, name in enumerate(names):
+            mine = numbers[(numbers >= index * per_file) & (numbers < (index + 1) * per_file)]
+            if not len(mine):
+                continue
+            data = _open(place, name)
+            if len(data["labels"]) != per_file:
+                raise ValueError(
+                    f"{place}: {name} has {len(data['labels']):,} images, {names[0]} {per_file:,}; "
+                    f"files of one split must have as many."
+                )
+            for start in range(0, len(mine), chunk):
+                part = mine[start : start + chunk]
+                rows = part - index * per_file
+                yield describe(
+                    "affnist",
+                    "mat",
+                    split,
+                    resize(data["images"][rows], size),
+                    data["labels"][rows],
+                    note=note,
+                    classes=tuple("0123456789"),
+                    extras={
+                        "number": part,
+                        **{k: v[rows] for k, v in data.items() if k not in ("images", "labels")},
+                    },
+                )
+
+    return chunks()

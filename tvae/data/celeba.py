@@ -1,0 +1,112 @@
+"""CelebA at 64×64: torchvision's layout, decoded straight into uint8 memory.
+
+Under the data root: `celeba/img_align_celeba/*.jpg` (178×218), `celeba/list_eval_partition.txt`
+(file name and 0, 1 or 2 for train, valid and test), and, for the labels, `celeba/identity_CelebA.txt`
+(file name and number of the person).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tvae.data.dataset import Dataset, describe
+from tvae.data.resampling import resize
+from tvae.data.roots import data_root, missing
+
+__all__ = ["CROP", "FOLDER", "PARTITION", "load"]
+
+FOLDER = "celeba"
+PARTITION = {"train": 0, "valid": 1, "test": 2}
+CROP = 148  # the square about the centre that most work on CelebA cuts out before reducing it
+
+_BLOCK = 256  # decoded at once: 17 MB of crops
+
+
+def _pairs(path: Path) -> list[tuple[str, int]]:
+    """The lines "file name, number" of a list file."""
+    rows = []
+    for line in path.read_text().splitlines():
+        parts = line.split()
+        if not parts:
+            continue
+        if len(parts) != 2 or not parts[1].lstrip("-").isdigit():
+            raise ValueError(f"{path}: expected a file name and a number in a line, not {line!r}.")
+        rows.append((parts[0], int(parts[1])))
+    return rows
+
+
+def _decode(path: Path, crop: int) -> np.ndarray:
+    """The central crop×crop square of a picture, (crop, crop, 3) uint8."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        width, height = picture.size
+        if crop > min(width, height):
+            raise ValueError(f"{path} is {width}x{height}: too small for a {crop}x{crop} crop.")
+        left, top = (width - crop) // 2, (height - crop) // 2
+        return np.asarray(picture.convert("RGB").crop((left, top, left + crop, top + crop)))
+
+
+def _decode_all(paths: Sequence[Path], crop: int, size: int) -> torch.Tensor:
+    result = torch.empty((len(paths), 3, size, size), dtype=torch.uint8)
+    # decoding a JPEG lets go of Python's lock, so plain threads use all cores
+    with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
+        for start in range(0, len(paths), _BLOCK):
+            block = paths[start : start + _BLOCK]
+            crops = np.stack(list(pool.map(lambda path: _decode(path, crop), block)))
+            batch = torch.from_numpy(crops).permute(0, 3, 1, 2)
+            result[start : start + len(block)] = resize(batch, size)
+    return result
+
+
+def load(
+    split: str = "train",
+    *,
+    root: Path | None = None,
+    count: int | None = None,
+    crop: int = CROP,
+    size: int = 64,
+) -> Dataset:
+    """CelebA (N, 3, size, size) uint8: the central square of side `crop`, reduced with antialiasing.
+
+    `count` keeps the first so many of the split, in file order. Labels are the persons' numbers, or
+    -1 for all where `identity_CelebA.txt` is not there (the provenance then says so).
+    """
+    folder = data_root(root) / FOLDER
+    pictures, partition = folder / "img_align_celeba", folder / "list_eval_partition.txt"
+    if not pictures.is_dir() or not partition.is_file():
+        raise missing(
+            f"celeba ({split})",
+            [pictures, partition],
+            "run `tvae data fetch celeba` or set TVAE_DATA to a torchvision data root",
+        )
+    names = [name for name, part in _pairs(partition) if part == PARTITION[split]]
+    if count is not None and not 0 < count <= len(names):
+        raise ValueError(f"celeba ({split}) has {len(names):,} images: count cannot be {count}.")
+    names = names[:count]
+    if not names:
+        raise ValueError(f"{partition} assigns no image to the split {split!r}.")
+    absent = [name for name in names if not (pictures / name).is_file()]
+    if absent:
+        raise missing(
+            f"celeba ({split}): {len(absent):,} of {len(names):,} pictures, first {absent[0]},",
+            [pictures],
+            "run `tvae data fetch celeba` again",
+        )
+    images = _decode_all([pictures / name for name in names], crop, size)
+    identities = folder / "identity_CelebA.txt"
+    note = f"centre crop {crop}x{crop}, reduced to {size}x{size}"
+    if identities.is_file():
+        person = dict(_pairs(identities))
+        if any(name not in person for name in names):
+            raise ValueError(f"{identities} does not name every picture of the split {split!r}.")
+        labels = torch.tensor([person[name] for name in names])
+    else:
+        labels = torch.full((len(names),), -1)
+        note += ", no identities, labels are -1"
+    return describe("celeba", "torchvision", split, images, labels, note=note)
