@@ -19,7 +19,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["DATA", "LATENTS", "Factor", "Group", "Network", "closest", "kl", "tvae_network"]
+__all__ = [
+    "DATA",
+    "LATENTS",
+    "Factor",
+    "Group",
+    "Network",
+    "closest",
+    "descend",
+    "kl",
+    "structure",
+    "tvae_network",
+]
 
 DATA = ("x0", "x1", "x2")
 LATENTS = ("z0", "z1", "z2", "z", "tau")
@@ -183,9 +194,41 @@ class Group:
     diagonal: bool = False
 
 
+def structure(
+    *,
+    own: bool = False,
+    z: bool = False,
+    tau: bool = False,
+    diagonal: bool = False,
+    shared: bool = False,
+) -> list[Group]:
+    """The factors of an approximate posterior of the T-VAE, with the restrictions that are on.
+
+    Args:
+        own: z_i sees its own x_i, not all observations and the other z_j.
+        z: z sees z1 and z2, not all three z_i.
+        tau: tau sees z1 and z2, not z and all three z_i.
+        diagonal: every covariance is diagonal.
+        shared: one encoder for the three z_i; implies `own`.
+    """
+    first: list[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]]
+    if shared:
+        first = [(("z0", "z1", "z2"), (("x0",), ("x1",), ("x2",)))]
+    elif own:
+        first = [((f"z{i}",), ((f"x{i}",),)) for i in range(3)]
+    else:
+        first = [(("z1",), (DATA,)), (("z2",), ((*DATA, "z1"),)), (("z0",), ((*DATA, "z1", "z2"),))]
+    views = ("z1", "z2")
+    top: list[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = [
+        (("z",), (views if z else ("z0", "z1", "z2"),)),
+        (("tau",), (views if tau else ("z", "z0", "z1", "z2"),)),
+    ]
+    return [Group(targets, parents, diagonal) for targets, parents in [*first, *top]]
+
+
 def closest(
     p: Network,
-    structure: Sequence[Group],
+    groups: Sequence[Group],
     *,
     data: Sequence[str] = DATA,
     tolerance: float = 1e-13,
@@ -201,33 +244,97 @@ def closest(
     sum_ij R_i' J R_j K Cov(pa_j, pa_i) = - sum_i R_i' J Cov(v0, pa_i).
     The covariance's optimum is the inverse of the average of R_i' J R_i (of its diagonal).
     """
-    names = [factor.target for factor in p.factors]
-    factors = {name: Factor(name, {}, p[name].covariance) for name in data}
-    for i, name in enumerate(data):  # the data's own distribution, as a chain
-        weights, cov = p.conditional([name], data[:i])
-        sizes = [p[parent].size for parent in data[:i]]
-        factors[name] = Factor(name, dict(zip(data[:i], weights.split(sizes, 1), strict=True)), cov)
-    for group in structure:
-        for target, parents in zip(group.targets, group.parents, strict=True):
-            n, width = p[target].size, [p[name].size for name in parents]
-            zeros = torch.zeros(n, sum(width), dtype=torch.float64).split(width, 1)
-            eye = torch.eye(n, dtype=torch.float64)
-            factors[target] = Factor(target, dict(zip(parents, zeros, strict=True)), eye)
-    if set(factors) != set(names):
-        raise ValueError(f"q needs one factor for each of {sorted(names)}, not {sorted(factors)}.")
-
+    factors = _start(p, groups, data)
     order = list(factors)
     precision = torch.linalg.inv(p.covariance(order))
     before = math.inf
     for _ in range(sweeps):
-        for group in structure:
+        for group in groups:
             _update(factors, group, precision)
         q = Network(list(factors.values()))
         now = float(kl(q, p))
-        if before - now < tolerance:
+        gain, before = before - now, now
+        if gain < tolerance:
             return q
-        before = now
-    raise RuntimeError(f"No convergence in {sweeps} sweeps; the last gain was {before - now:.3g}.")
+    raise RuntimeError(f"No convergence in {sweeps} sweeps: the last one still gained {gain:.3g}.")
+
+
+def _start(p: Network, groups: Sequence[Group], data: Sequence[str]) -> dict[str, Factor]:
+    """The data's own distribution, as a chain, and for each latent a factor that ignores all else."""
+    factors: dict[str, Factor] = {}
+    for i, name in enumerate(data):
+        weights, cov = p.conditional([name], data[:i])
+        sizes = [p[parent].size for parent in data[:i]]
+        factors[name] = Factor(name, dict(zip(data[:i], weights.split(sizes, 1), strict=True)), cov)
+    for group in groups:
+        width = sum(p[name].size for name in group.parents[0])
+        n = p[group.targets[0]].size
+        zeros, eye = (torch.zeros(n, width).double(), torch.eye(n).double())
+        for target, parents in zip(group.targets, group.parents, strict=True):
+            factors[target] = _factor(p, target, parents, zeros, eye)
+    names = [factor.target for factor in p.factors]
+    if set(factors) != set(names):
+        raise ValueError(f"q needs one factor for each of {sorted(names)}, not {sorted(factors)}.")
+    return factors
+
+
+def _factor(
+    p: Network, target: str, parents: Sequence[str], weight: Tensor, covariance: Tensor
+) -> Factor:
+    split = weight.split([p[name].size for name in parents], 1)
+    return Factor(target, dict(zip(parents, split, strict=True)), covariance)
+
+
+def descend(
+    p: Network,
+    groups: Sequence[Group],
+    *,
+    generator: torch.Generator,
+    data: Sequence[str] = DATA,
+    iterations: int = 5_000,
+) -> Network:
+    """What `closest` finds, found by a general-purpose optimiser: L-BFGS on KL[q || p] itself.
+
+    It starts from small random weights and knows nothing of the structure of the problem, so it is
+    an independent check of `closest`, which is faster and more exact.
+    """
+    start = _start(p, groups, data)
+    weights: list[Tensor] = []
+    roots: list[Tensor] = []  # Cholesky factors, with the logarithm of the diagonal
+    for group in groups:
+        n, width = p[group.targets[0]].size, sum(p[name].size for name in group.parents[0])
+        noise = torch.randn(n, width, generator=generator, dtype=torch.float64)
+        weights.append((0.3 * noise).requires_grad_())
+        roots.append(torch.zeros(n, n, dtype=torch.float64, requires_grad=True))
+
+    def build(weights: Sequence[Tensor], roots: Sequence[Tensor]) -> Network:
+        factors = [start[name] for name in data]
+        for group, weight, root in zip(groups, weights, roots, strict=True):
+            scale = torch.diag(root.diagonal().exp())
+            if not group.diagonal:
+                scale = scale + torch.tril(root, -1)
+            for target, parents in zip(group.targets, group.parents, strict=True):
+                factors.append(_factor(p, target, parents, weight, scale @ scale.T))
+        return Network(factors)
+
+    optimiser = torch.optim.LBFGS(
+        [*weights, *roots],
+        max_iter=iterations,
+        max_eval=2 * iterations,
+        tolerance_grad=1e-7,
+        tolerance_change=1e-15,
+        history_size=50,
+        line_search_fn="strong_wolfe",
+    )
+
+    def evaluate() -> Tensor:
+        optimiser.zero_grad()
+        value = kl(build(weights, roots), p)
+        value.backward()
+        return value
+
+    optimiser.step(evaluate)  # type: ignore[arg-type]
+    return build([w.detach() for w in weights], [r.detach() for r in roots])
 
 
 def _update(factors: dict[str, Factor], group: Group, precision: Tensor) -> None:
