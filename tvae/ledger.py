@@ -221,7 +221,7 @@ def table(results: str | os.PathLike[str] | None = None, *, failed: bool = False
         rows.append(row)
     columns = ["name", *_KEYS, "status", "epochs", *METRICS, *[f"{key}_se" for key in METRICS]]
     columns += ["training_seconds", "evaluation_seconds"]
-    numbers = {key: float for key in columns[columns.index("epochs") :]}
+    numbers = dict.fromkeys(columns[columns.index("epochs") :], float)
     return pd.DataFrame(rows, columns=columns).astype(numbers)
 
 

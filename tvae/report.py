@@ -95,7 +95,7 @@ def compare(
     columns = ["dataset", "label", "d", "preset", "seed", "tag", "epochs", "metric"]
     numbers = ["ours", "se", "paper", "difference"]
     found = pd.DataFrame(rows, columns=[*columns, *numbers])
-    return found.astype({name: float for name in ("epochs", *numbers)})
+    return found.astype(dict.fromkeys(("epochs", *numbers), float))
 
 
 def _number(value: float, metric: str, sign: bool = False) -> str:

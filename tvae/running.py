@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from tvae import ledger, training
+from tvae import data, ledger, training
 from tvae.data import Dataset
 from tvae.paper import METRICS
 from tvae.sweep import Job
 
-__all__ = ["Busy", "attempt", "execute", "failure", "locked"]
+__all__ = ["Busy", "attempt", "execute", "failure", "locked", "own_data"]
 
 Notify = Callable[[Mapping[str, Any]], None]
 
@@ -101,6 +101,16 @@ def _curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # --- the run ------------------------------------------------------------------------------------
 
 
+def own_data(
+    dataset: str, source: str, root: str | os.PathLike[str] | None = None
+) -> tuple[Dataset, Dataset]:
+    """Training and test images of the data set a model is trained on."""
+    return (
+        data.load(dataset, "train", source=source, root=root),
+        data.load(dataset, "test", source=source, root=root),
+    )
+
+
 def execute(
     job: Job,
     *,
@@ -114,8 +124,6 @@ def execute(
     The run folder is `runs`/NAME. If it holds checkpoints, training goes on from the newest. If the
     ledger already holds this run, that entry is returned and nothing is done.
     """
-    from tvae import measuring
-
     results, runs = Path(results), Path(runs)
     with locked(runs / "locks" / f"{job.name}.lock"):
         found = ledger.find(job.configuration(), results)
@@ -123,7 +131,7 @@ def execute(
             return found
         place = training.pick_device(device)
         source = job.config().source
-        train_data, test_data = measuring.own_data(job.dataset, source)
+        train_data, test_data = own_data(job.dataset, source)
         entry = _entry(job, place.type)
         entry["data"] = {"train": _provenance(train_data), "test": _provenance(test_data)}
         cache = runs / "cache"
@@ -137,10 +145,13 @@ def execute(
                 "halve_every": job.schedule(len(train_data)).halve_every,
             }
             entry["seconds"]["training"] = round(history.seconds, 2)
+        from tvae import measuring  # scikit-learn and all: not needed before
+
         notify({"event": "evaluating"})
         start = time.perf_counter()
-        anchors, queries = measuring.affnist(source, job.measures(), cache)
-        entry["data"] |= {"anchors": _provenance(anchors), "queries": _provenance(queries)}
+        anchors, queries = measuring.affnist(source, job.measures(), test_data, cache)
+        if anchors is not None and queries is not None:
+            entry["data"] |= {"anchors": _provenance(anchors), "queries": _provenance(queries)}
         if job.trained:
             measured = measuring.model_metrics(
                 model, train_data, test_data, anchors, queries, job.measures(), job.seed

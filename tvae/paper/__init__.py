@@ -64,7 +64,7 @@ def _read(name: str) -> pd.DataFrame:
 def _appendix() -> pd.DataFrame:
     table = pd.concat([_read(f"appendix_{name}.csv") for name in DATASETS], ignore_index=True)
     table["residual"] = table["residual"].fillna(0).astype(bool)
-    return table.astype({name: float for name in METRICS})
+    return table.astype(dict.fromkeys(METRICS, float))
 
 
 def _main_text(table: pd.DataFrame) -> pd.DataFrame:

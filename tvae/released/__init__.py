@@ -31,7 +31,7 @@ from tvae import ledger
 from tvae.files import atomic_write
 from tvae.paper import METRICS
 
-__all__ = ["LIMIT", "ReleaseError", "names", "pretrained", "release", "resolve"]
+__all__ = ["LIMIT", "ReleaseError", "entry", "names", "pretrained", "release", "resolve"]
 
 FORMAT = "tvae released weights"
 #: The weights of all released models together may take this many bytes.
@@ -77,17 +77,23 @@ def _description(name: str, folder: Path) -> dict[str, Any]:
         description = json.loads(path.read_text(encoding="utf-8"))
         if description["format"] != FORMAT:
             raise KeyError("format")
-        entry, claimed = description["entry"], description["entry_sha256"]
+        held, claimed = description["entry"], description["entry_sha256"]
         for key in ("settings", "sha256"):
             description[key]
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError):
         raise ReleaseError(f"{path.name} does not describe released weights: refused.") from None
-    ledger.validate(entry, path.name)
-    if entry["name"] != name or claimed != _entry_checksum(entry, description["settings"]):
+    ledger.validate(held, path.name)
+    if held["name"] != name or claimed != _entry_checksum(held, description["settings"]):
         raise ReleaseError(
             f"{path.name} has been changed since its release (its checksum differs): refused."
         )
     return description
+
+
+def entry(name: str, folder: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """The ledger entry that was released with the weights `name`."""
+    place = _folder(folder)
+    return _description(resolve(name, place), place)["entry"]
 
 
 def _entry_checksum(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

@@ -1,0 +1,85 @@
+"""The command line: `tvae COMMAND ...`.
+
+Exit codes: 0, all went well; 1, something failed (a loss that is no longer finite, a full disk, a run
+of a sweep); 2, the command was not understood or asks for what cannot be; 130, interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from tvae import __version__
+from tvae.cli import data, images, runs, sweeps
+
+__all__ = ["main", "parser"]
+
+_EXAMPLES = """\
+examples:
+  tvae train --dataset mnist --preset quick          train A on the embedded sample, about a minute
+  tvae evaluate runs/mnist-A-25_quick_seed0          all twelve metrics, beside the paper's
+  tvae embed runs/mnist-A-25_quick_seed0 mnist -o z.npy
+  tvae transfer runs/mnist-A-25_quick_seed0 -o turned.png
+  tvae sweep sweeps/paper.yaml --dry-run             what all 99 rows would cost here
+  tvae report --dataset mnist --d 25                 ours beside the paper's
+
+`tvae COMMAND --help` explains a command. TVAE_DATA names the folder with the full data sets,
+TVAE_DEBUG=1 (or --debug) shows where an error comes from.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="tvae",
+        description="Train, measure and use transformation-aware variational autoencoders.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"tvae {__version__}")
+    top.add_argument("--debug", action="store_true", help="show where an error comes from")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for module in (data, runs, images, sweeps):
+        module.add(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    top = parser()
+    try:
+        chosen = top.parse_args(arguments)
+    except SystemExit as error:  # argparse has said what it had to say
+        return error.code if isinstance(error.code, int) else 2
+    if chosen.command is None:
+        top.print_help(sys.stderr)
+        return 2
+    debug = chosen.debug or os.environ.get("TVAE_DEBUG", "") not in ("", "0")
+    try:
+        return chosen.run(chosen)
+    except KeyboardInterrupt:
+        print("tvae: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+        if debug:
+            raise
+        text = error.args[0] if isinstance(error, KeyError) and error.args else error
+        print(f"tvae: {text}", file=sys.stderr)
+        return _code(error)
+
+
+def _code(error: Exception) -> int:
+    """2 for what the user can put right in the command, 1 for what went wrong on the way."""
+    missing = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
+    if isinstance(error, OSError) and not isinstance(error, missing):
+        return 1
+    return 1 if isinstance(error, ArithmeticError) else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

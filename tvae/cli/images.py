@@ -1,0 +1,285 @@
+"""`tvae embed` and `tvae transfer`: using a trained model on images."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tvae.cli.common import add_command, add_device, count, find, set_threads
+from tvae.files import atomic_path
+
+__all__ = ["add", "picture", "read_images"]
+
+_WHAT = (
+    "IMAGES is a data set (mnist, ...), an .npy file of shape (N, H, W) or (N, C, H, W), uint8 or "
+    "floats in [0, 1], or a folder of .png files, taken in the order of their names."
+)
+
+
+def add(commands: Any) -> None:
+    """Register the commands."""
+    embed = add_command(
+        commands,
+        "embed",
+        "images in, .npy out",
+        f"The posterior mean of every image, an array (N, d) of float32. {_WHAT}",
+        "  tvae embed runs/mnist-A-25_quick_seed0 mnist --split test -o z.npy\n"
+        "  tvae embed mnist-A-25 my_images.npy -o z.npy --log-variance logvar.npy\n",
+        _embed,
+    )
+    embed.add_argument("trained", metavar="RUN", help="a run folder or a released model")
+    embed.add_argument(
+        "images", metavar="IMAGES", help="a data set, an .npy file, a folder of .png"
+    )
+    embed.add_argument("-o", "--output", type=Path, required=True, help="the .npy file to write")
+    embed.add_argument("--log-variance", type=Path, help="write log-variances into this .npy file")
+    embed.add_argument("--batch", type=count, default=1000, help="images at a time (default: 1000)")
+    _add_source(embed)
+    add_device(embed)
+
+    transfer = add_command(
+        commands,
+        "transfer",
+        "take tau from a triplet, apply it to other images",
+        "Infer tau from one triplet (an image and two opposite views of it) and apply it to other "
+        "images in latent space. The picture has a column for the triplet and one for each image: "
+        "the image itself, then tau applied, then its inverse. " + _WHAT,
+        "  tvae transfer runs/mnist-A-25_quick_seed0 -o turned.png\n"
+        "  tvae transfer mnist-A-25 --family shear --index 7 --count 12 -o sheared.png\n"
+        "  tvae transfer mnist-A-25 --triplet three.npy --images mine/ -o mine.png\n",
+        _transfer,
+    )
+    transfer.add_argument("trained", metavar="RUN", help="a run folder or a released model (T-VAE)")
+    transfer.add_argument("-o", "--output", type=Path, required=True, help="the .png file to write")
+    transfer.add_argument("--images", help="what to apply it to (default: the run's data set)")
+    transfer.add_argument("--count", type=count, default=10, help="of images (default: 10)")
+    transfer.add_argument("--triplet", help="x0, x1, x2: an .npy file or folder with three images")
+    transfer.add_argument("--family", help="of the triplet if drawn (default: rotation)")
+    transfer.add_argument("--index", type=int, default=0, help="test image the triplet is made of")
+    transfer.add_argument("--seed", type=int, default=0, help="of the drawn triplet (default: 0)")
+    transfer.add_argument("--zoom", type=count, default=3, help="size of a pixel (default: 3)")
+    _add_source(transfer)
+    add_device(transfer)
+
+
+def _add_source(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--split", default="test", help="of a data set (default: test)")
+    command.add_argument("--source", help="of a data set: full, embedded, ... (default: the run's)")
+    command.add_argument("--root", help="data root (default: TVAE_DATA)")
+
+
+# --- reading images -----------------------------------------------------------------------------
+
+
+def read_images(
+    what: str,
+    shape: tuple[int, int, int],
+    *,
+    split: str = "test",
+    source: str = "full",
+    root: str | None = None,
+) -> Any:
+    """The images that `what` names as a tensor (N, C, H, W), uint8 or float32 in [0, 1].
+
+    They must have the model's `shape` = (C, H, W).
+    """
+    import torch
+
+    from tvae import data
+    from tvae.checks import check_images
+
+    path = Path(what)
+    if path.is_dir():
+        images = _read_folder(path, shape)
+    elif path.suffix == ".npy":
+        images = _read_array(path)
+    elif what in data.NAMES:
+        images = data.load(what, split, source=source, root=root).images
+    else:
+        raise ValueError(
+            f"{what} is neither a folder, nor an .npy file, nor a data set "
+            f"({', '.join(data.NAMES)})."
+        )
+    images = check_images(images, shape, name=what)
+    return images if images.dtype == torch.uint8 else images.float()
+
+
+def _read_array(path: Path) -> Any:
+    import numpy as np
+    import torch
+
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}.")
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not an array that can be read: {error}") from None
+    if array.ndim == 3:
+        array = array[:, None]
+    if array.dtype.kind not in "uf" or array.dtype.kind == "u" and array.dtype != np.uint8:
+        raise ValueError(f"{path} must hold uint8 or floats in [0, 1], not {array.dtype}.")
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _read_folder(path: Path, shape: tuple[int, int, int]) -> Any:
+    import numpy as np
+    import torch
+    from PIL import Image, UnidentifiedImageError
+
+    files = sorted(item for item in path.iterdir() if item.suffix.lower() == ".png")
+    if not files:
+        raise ValueError(f"The folder {path} holds no .png file.")
+    channels, height, width = shape
+    pixels = []
+    for item in files:
+        try:
+            with Image.open(item) as image:
+                array = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+        except (UnidentifiedImageError, OSError):
+            raise ValueError(f"{item} is not a picture that can be read.") from None
+        if array.shape[:2] != (height, width):
+            raise ValueError(
+                f"{item} has {array.shape[1]}x{array.shape[0]} pixels, "
+                f"the model wants {width}x{height}."
+            )
+        array = array[None] if channels == 1 else array.transpose(2, 0, 1)
+        pixels.append(np.ascontiguousarray(array))
+    return torch.from_numpy(np.stack(pixels))
+
+
+def _floats(images: Any) -> Any:
+    import torch
+
+    return images.float() / 255 if images.dtype == torch.uint8 else images
+
+
+# --- commands -----------------------------------------------------------------------------------
+
+
+def _embed(arguments: argparse.Namespace) -> int:
+    import numpy as np
+    import torch
+
+    set_threads(arguments)
+    trained = find(arguments.trained, arguments.device)
+    model = trained.model
+    device = next(model.parameters()).device
+    images = read_images(
+        arguments.images,
+        tuple(model.settings["shape"]),
+        split=arguments.split,
+        source=arguments.source or trained.config.source,
+        root=arguments.root,
+    )
+    means, logvars = [], []
+    with torch.no_grad():
+        for chunk in images.split(arguments.batch):
+            mean, logvar = model.encode(_floats(chunk).to(device))
+            means.append(mean.cpu())
+            logvars.append(logvar.cpu())
+    outputs = {arguments.output: means}
+    if arguments.log_variance is not None:
+        outputs[arguments.log_variance] = logvars
+    for path, parts in outputs.items():
+        array = torch.cat(parts).numpy().astype(np.float32)
+        with atomic_path(path) as temporary, open(temporary, "wb") as file:
+            np.save(file, array)
+        print(f"{path}: {array.shape[0]} x {array.shape[1]}")
+    return 0
+
+
+def _transfer(arguments: argparse.Namespace) -> int:
+    import torch
+
+    from tvae.models import TVAE
+
+    set_threads(arguments)
+    trained = find(arguments.trained, arguments.device)
+    model = trained.model
+    if not isinstance(model, TVAE):
+        raise ValueError(
+            f"{trained.name} is not a T-VAE: it has no latent transformation to infer."
+        )
+    shape = tuple(model.settings["shape"])
+    device = next(model.parameters()).device
+    place = {
+        "split": arguments.split,
+        "source": arguments.source or trained.config.source,
+        "root": arguments.root,
+    }
+    triplet = _triplet(arguments, trained, shape, place)
+    images = _floats(read_images(arguments.images or trained.config.dataset, shape, **place))
+    if arguments.images is None:  # not the image the triplet is made of
+        images = images[[i for i in range(len(images)) if i != arguments.index]]
+    images = images[: arguments.count].to(device)
+    with torch.no_grad():
+        _, tau = model.infer(triplet[1:2].to(device), triplet[2:3].to(device))
+        z, _ = model.encode(images)
+        tau = tau.expand(len(z), -1)
+        there = model.decode(model.act(z, tau))
+        back = model.decode(model.act_inverse(z, tau))
+    rows = [
+        torch.cat([triplet[i : i + 1], part.cpu()]) for i, part in enumerate((images, there, back))
+    ]
+    with atomic_path(arguments.output) as temporary:
+        picture(rows, arguments.zoom).save(temporary, format="PNG")
+    print(
+        f"{arguments.output}: first column x0, x1, x2 of the triplet; then {len(images)} images, "
+        "below each tau and the inverse of tau applied to it"
+    )
+    return 0
+
+
+def _triplet(arguments: argparse.Namespace, trained: Any, shape: Any, place: dict[str, Any]) -> Any:
+    """x0, x1, x2 as a tensor (3, C, H, W) of floats: given by the user, or drawn."""
+    import torch
+
+    from tvae.seeding import generator
+    from tvae.transforms import Triplets
+
+    if arguments.triplet is not None:
+        given = _floats(read_images(arguments.triplet, shape, **place))
+        if len(given) != 3:
+            raise ValueError(
+                f"A triplet has three images, x0, x1 and x2; {arguments.triplet} has {len(given)}."
+            )
+        return given
+    images = read_images(trained.config.dataset, shape, **place)
+    if not 0 <= arguments.index < len(images):
+        raise ValueError(
+            f"There is no image {arguments.index}: the index goes from 0 to {len(images) - 1}."
+        )
+    draw = Triplets(families=(arguments.family or "rotation",))
+    x0 = _floats(images[arguments.index : arguments.index + 1])
+    return torch.cat(list(draw(x0, generator(arguments.seed, "transfer"))[:3]))
+
+
+def picture(rows: list[Any], zoom: int) -> Any:
+    """A Pillow image of rows of pictures, each row a tensor (N, C, H, W) of floats in [0, 1].
+
+    A wide gap follows the first column, which holds the triplet.
+    """
+    import numpy as np
+    from PIL import Image
+
+    count = len(rows[0])
+    channels, height, width = rows[0].shape[1:]
+    gap, wide = 1, 4
+    canvas = np.full(
+        (
+            len(rows) * (height + gap) - gap,
+            count * (width + gap) - gap + (wide - gap if count > 1 else 0),
+            channels,
+        ),
+        128,
+        dtype=np.uint8,
+    )
+    for i, row in enumerate(rows):
+        pixels = (row.clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).numpy()
+        for j in range(count):
+            x = j * (width + gap) + (wide - gap if j else 0)
+            y = i * (height + gap)
+            canvas[y : y + height, x : x + width] = pixels[j]
+    canvas = canvas.repeat(zoom, 0).repeat(zoom, 1)
+    return Image.fromarray(canvas[:, :, 0] if channels == 1 else canvas)

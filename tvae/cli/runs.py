@@ -1,0 +1,254 @@
+"""`tvae train`, `tvae resume`, `tvae evaluate`, `tvae info`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from tvae.cli.common import add_command, add_device, count, find, metrics_table, set_threads, table
+
+__all__ = ["add"]
+
+
+def add(commands: Any) -> None:
+    """Register the commands."""
+    _add_train(commands)
+    _add_resume(commands)
+    _add_evaluate(commands)
+    info = add_command(
+        commands,
+        "info",
+        "what is installed, or what a run is",
+        "Without RUN: versions, devices, presets, released weights. With RUN: its settings and its "
+        "last epoch.",
+        "  tvae info\n  tvae info runs/mnist-A-25_quick_seed0\n",
+        _info,
+    )
+    info.add_argument("trained", metavar="RUN", nargs="?", help="a run folder or a released model")
+
+
+def _add_train(commands: Any) -> None:
+    train = add_command(
+        commands,
+        "train",
+        "train a model",
+        "Train a T-VAE, a VAE or a VAE+. Checkpoints go into the run folder after every epoch; the "
+        "same command (or `tvae resume FOLDER`) continues a run that was interrupted.",
+        "  tvae train --dataset mnist --preset quick\n"
+        "  tvae train --dataset fashion-mnist --action M --d 26 --preset book\n"
+        "  tvae train --dataset mnist --model vae+ --epochs 3 --folder runs/trial\n",
+        _train,
+    )
+    train.add_argument(
+        "--dataset", required=True, help="mnist, fashion-mnist, omniglot, celeba, ..."
+    )
+    train.add_argument("--preset", default="quick", help="quick (default), book or paper")
+    train.add_argument("--model", default="tvae", help="tvae (default), vae or vae+")
+    train.add_argument("--action", help="A (default), M, MA, T or N; for tvae")
+    train.add_argument("--residual", action="store_true", help="the action's residual form")
+    train.add_argument("--d", type=int, default=25, help="latent dimension (default: 25)")
+    train.add_argument("--seed", type=int, default=0, help="of everything drawn (default: 0)")
+    train.add_argument("--epochs", type=int, help="instead of the preset's")
+    train.add_argument("--learning-rate", type=float, help="instead of the preset's")
+    train.add_argument("--halve-every", type=int, metavar="EPOCHS", help="instead of the preset's")
+    train.add_argument("--batch-size", type=int, help="instead of the preset's")
+    train.add_argument("--source", help="where images come from: full, embedded, ...")
+    train.add_argument("--analytic", action="store_true", help="C1, C2 from posterior means")
+    train.add_argument("--max-steps", type=count, help="stop after so many steps, for trials")
+    train.add_argument("--folder", type=Path, help="run folder (default: runs/NAME_PRESET_seedN)")
+    train.add_argument("--root", help="data root (default: TVAE_DATA)")
+    add_device(train)
+
+
+def _add_resume(commands: Any) -> None:
+    resume = add_command(
+        commands,
+        "resume",
+        "continue an interrupted run",
+        "Continue a run from its newest intact checkpoint. It ends with the weights it would have "
+        "had without the interruption.",
+        "  tvae resume runs/mnist-A-25_quick_seed0\n"
+        "  tvae resume runs/mnist-A-25_quick_seed0 --epochs 12\n",
+        _resume,
+    )
+    resume.add_argument("folder", metavar="RUN", type=Path, help="the run folder")
+    resume.add_argument("--epochs", type=int, help="train for more epochs than first asked for")
+    resume.add_argument("--max-steps", type=count, help="stop after so many steps, for trials")
+    resume.add_argument("--root", help="data root (default: TVAE_DATA)")
+    add_device(resume)
+
+
+def _add_evaluate(commands: Any) -> None:
+    evaluate = add_command(
+        commands,
+        "evaluate",
+        "measure a trained model",
+        "All twelve metrics of the paper's appendix on the run's own test images: loss terms, "
+        "log-likelihood, kNN accuracy in sample and out of sample (AffNIST made from MNIST). How "
+        "thoroughly is the preset's business unless said otherwise.",
+        "  tvae evaluate runs/mnist-A-25_quick_seed0\n"
+        "  tvae evaluate mnist-A-25 --likelihood-images 100 --json metrics.json\n",
+        _evaluate,
+    )
+    evaluate.add_argument("trained", metavar="RUN", help="a run folder or a released model")
+    evaluate.add_argument("--preset", help="measure as thoroughly as this preset says")
+    evaluate.add_argument("--anchors", type=count, help="labelled AffNIST images")
+    evaluate.add_argument("--queries", type=count, help="AffNIST images to classify")
+    evaluate.add_argument("--likelihood-samples", type=count, help="importance samples an image")
+    evaluate.add_argument("--likelihood-images", type=count, help="test images for log p(x)")
+    evaluate.add_argument("--source", help="where images come from (default: as in training)")
+    evaluate.add_argument("--seed", type=int, default=0, help="of everything drawn (default: 0)")
+    evaluate.add_argument("--json", type=Path, help="write the metrics into this file as well")
+    evaluate.add_argument("--cache", type=Path, help="keep the AffNIST images in this folder")
+    evaluate.add_argument("--root", help="data root (default: TVAE_DATA)")
+    add_device(evaluate)
+
+
+# --- commands -----------------------------------------------------------------------------------
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    from tvae import ledger
+    from tvae.presets import RunConfig
+
+    names = ("epochs", "learning_rate", "halve_every", "batch_size", "source")
+    changes = {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    if arguments.analytic:
+        changes["analytic"] = True
+    config = RunConfig.from_preset(
+        arguments.dataset,
+        model=arguments.model,
+        action=arguments.action,
+        residual=arguments.residual,
+        d=arguments.d,
+        seed=arguments.seed,
+        preset=arguments.preset,
+        **changes,
+    )
+    folder = arguments.folder or Path("runs") / ledger.entry_name(config.to_dict())
+    return _run(config, folder, arguments)
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    from tvae import checkpoints
+    from tvae.presets import RunConfig
+
+    found = checkpoints.latest(arguments.folder)
+    if found is None:
+        raise ValueError(f"There is no run to resume in {arguments.folder}.")
+    config = RunConfig.from_dict(found.config)
+    if arguments.epochs is not None:
+        config = dataclasses.replace(config, epochs=arguments.epochs)
+    return _run(config, arguments.folder, arguments)
+
+
+def _run(config: Any, folder: Path, arguments: argparse.Namespace) -> int:
+    from tvae import checkpoints, training
+    from tvae.running import own_data
+
+    set_threads(arguments)
+    before = len(checkpoints.checkpoint_folders(folder))
+    train_data, test_data = own_data(config.dataset, config.source, arguments.root)
+    print(f"{config.name}, preset {config.preset}, {config.epochs} epochs, seed {config.seed}")
+    print(train_data.provenance)
+    print(test_data.provenance)
+    print(f"{'continuing' if before else 'into'} {folder}", flush=True)
+    run = training.train(
+        config,
+        train_data,
+        test_data,
+        folder=folder,
+        device=arguments.device,
+        max_steps=arguments.max_steps,
+    )
+    print(run.history.table(every=max(len(run.history) // 20, 1)))
+    print(f"{run.history.seconds:.0f} s of training; next: tvae evaluate {folder}")
+    return 0
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    from tvae import measuring, paper, presets
+    from tvae.files import atomic_write
+    from tvae.running import own_data
+
+    set_threads(arguments)
+    trained = find(arguments.trained, arguments.device)
+    config = trained.config
+    source = arguments.source or config.source
+    preset = presets.get(arguments.preset or config.preset)
+    names = ("anchors", "queries", "likelihood_samples", "likelihood_images")
+    measures = {name: getattr(arguments, name) or getattr(preset, name) for name in names}
+    train_data, test_data = own_data(config.dataset, source, arguments.root)
+    print(f"{trained.name}, {len(trained.history)} epochs, measured as preset {preset.name}")
+    print(train_data.provenance)
+    print(test_data.provenance, flush=True)
+    out = measuring.affnist(source, measures, test_data, arguments.cache, arguments.root)
+    for part in out:
+        if part is not None:
+            print(part.provenance, flush=True)
+    found = measuring.model_metrics(
+        trained.model, train_data, test_data, *out, measures, arguments.seed
+    )
+    printed = paper.row(
+        config.dataset, config.model, config.action or "", config.residual, config.d
+    )
+    print(metrics_table(found["metrics"], found["standard_errors"], printed))
+    if arguments.json is not None:
+        content = {"run": trained.name, "configuration": config.to_dict(), **found}
+        content["data"] = {
+            name: dataclasses.asdict(part.provenance)
+            for name, part in zip(
+                ("train", "test", "anchors", "queries"), (train_data, test_data, *out), strict=True
+            )
+            if part is not None
+        }
+        atomic_write(arguments.json, json.dumps(content, indent=1) + "\n")
+        print(f"written to {arguments.json}")
+    return 0
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    return _describe() if arguments.trained is None else _describe_run(arguments.trained)
+
+
+def _describe() -> int:
+    from tvae import ledger, presets, released
+    from tvae.data import data_root
+    from tvae.training import pick_device
+
+    hardware = ledger.hardware(pick_device("auto").type)
+    rows = [[name, version] for name, version in ledger.versions().items()]
+    rows += [["processor", f"{hardware['cpu']}, {hardware['cores']} cores"]]
+    rows += [["device", hardware["device"]], ["data root", str(data_root())]]
+    runs = ledger.table(failed=True)
+    rows += [["ledger", f"{len(runs)} runs in {ledger.folder()}"]]
+    rows += [["released", ", ".join(released.names()) or "none"]]
+    print(table([["", ""], *rows], left=(0, 1)).lstrip("\n"))
+    print()
+    head = ["preset", "data", "epochs", "rate", "halved every", "anchors", "queries"]
+    body = [
+        [p.name, p.source, str(p.epochs), f"{p.learning_rate:g}", str(p.halve_every)]
+        + [f"{p.anchors:,}", f"{p.queries:,}"]
+        for p in presets.PRESETS.values()
+    ]
+    print(table([head, *body], left=(0, 1)))
+    return 0
+
+
+def _describe_run(run: str) -> int:
+    from tvae.history import History
+
+    trained = find(run)
+    numbers = sum(weight.numel() for weight in trained.model.parameters())
+    where = "released with the package" if trained.folder is None else str(trained.folder)
+    rows = [["name", trained.name], ["where", where], ["parameters", f"{numbers:,}"]]
+    rows += [[key, str(value)] for key, value in trained.config.to_dict().items()]
+    rows += [["epochs done", str(len(trained.history))]]
+    print(table([["", ""], *rows], left=(0, 1)).lstrip("\n"))
+    if trained.history:
+        print()
+        print(History(trained.history[-1:]).table())
+    return 0

@@ -1,0 +1,137 @@
+"""`tvae sweep` and `tvae report`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from tvae.cli.common import add_command, count, table
+
+__all__ = ["add"]
+
+
+def add(commands: Any) -> None:
+    """Register the commands."""
+    sweep = add_command(
+        commands,
+        "sweep",
+        "make all runs of a sweep file",
+        "Expand a sweep file, leave out what the ledger holds, train and measure the rest, and write "
+        "each run into the ledger. Interrupted anywhere, the same command continues.",
+        "  tvae sweep sweeps/paper.yaml --dry-run\n"
+        "  tvae sweep sweeps/book.yaml --jobs 2\n"
+        "  tvae sweep sweeps/paper.yaml --engine ray --address auto --cpus 4 --gpus 0.5\n",
+        _sweep,
+    )
+    sweep.add_argument("file", metavar="FILE", help="the sweep, a YAML file")
+    sweep.add_argument("--jobs", type=count, default=1, help="runs side by side (default: 1)")
+    sweep.add_argument("--engine", choices=("local", "ray"), default="local")
+    sweep.add_argument("--address", help="of the Ray cluster (default: start Ray here)")
+    sweep.add_argument("--cpus", type=count, default=1, help="for each run, with Ray (default: 1)")
+    sweep.add_argument("--gpus", type=float, default=0, help="for each run, with Ray (default: 0)")
+    sweep.add_argument("--dry-run", action="store_true", help="print the runs and what they cost")
+    sweep.add_argument("--results", type=Path, help="the ledger (default: the project's own)")
+    sweep.add_argument(
+        "--runs", type=Path, default=Path("runs"), help="run folders (default: runs)"
+    )
+    sweep.add_argument("--device", default="auto", help="auto (default), cpu, cuda, mps")
+
+    report = add_command(
+        commands,
+        "report",
+        "ours beside the paper's",
+        "The runs of the ledger beside the numbers the paper prints, with the difference. For each "
+        "data set and preset one table.",
+        "  tvae report\n"
+        "  tvae report --dataset mnist --d 25 --action A --action VAE+\n"
+        "  tvae report --preset book --format latex > tables.tex\n",
+        _report,
+    )
+    report.add_argument("--dataset", help="only this data set")
+    report.add_argument(
+        "--action", action="append", help="only this row: A, MR, VAE+, PCA, ... (repeatable)"
+    )
+    report.add_argument("--d", type=count, help="only this dimension (25 includes M and MA at 26)")
+    report.add_argument("--preset", help="only this preset")
+    report.add_argument("--tag", help="an experiment with a name, such as smoke or stability")
+    report.add_argument("--format", choices=("text", "markdown", "latex"), default="text")
+    report.add_argument("--results", type=Path, help="the ledger (default: the project's own)")
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from tvae.report import report
+
+    print(
+        report(
+            arguments.results,
+            dataset=arguments.dataset,
+            action=arguments.action,
+            d=arguments.d,
+            preset=arguments.preset,
+            tag=arguments.tag,
+            format=arguments.format,
+        )
+    )
+    return 0
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from tvae import engines, ledger
+    from tvae import sweep as sweeps
+
+    jobs = sweeps.load(arguments.file)
+    results = arguments.results or ledger.folder()
+    if arguments.dry_run:
+        return _dry_run(jobs, results, arguments.jobs)
+    common: dict[str, Any] = {
+        "results": results,
+        "runs": arguments.runs,
+        "device": arguments.device,
+        "stream": sys.stdout,
+    }
+    if arguments.engine == "ray":
+        outcome = engines.over_ray(
+            jobs,
+            address=arguments.address,
+            cpus=arguments.cpus,
+            gpus=arguments.gpus,
+            **common,
+        )
+    else:
+        outcome = engines.local(jobs, side_by_side=arguments.jobs, **common)
+    if outcome.present:
+        print(f"{len(outcome.present)} were in the ledger already")
+    if outcome.elsewhere:
+        print(f"{len(outcome.elsewhere)} are being made by another process")
+    for name, reason in outcome.failed.items():
+        print(f"failed: {name}: {reason}")
+    return 1 if outcome.failed else 0
+
+
+def _dry_run(jobs: list[Any], results: Path, side_by_side: int) -> int:
+    from tvae import calibration, engines
+    from tvae.board import duration
+
+    todo, present = engines.open_jobs(jobs, results)
+    print(f"{len(jobs)} runs, {len(present)} of them in the ledger; calibrating ...", flush=True)
+    estimates = calibration.estimate(todo, side_by_side)
+    rows = [["run", "epochs", "steps", "ms/step", "training", "measuring"]]
+    for job, cost in zip(todo, estimates, strict=True):
+        rows.append(
+            [
+                job.name,
+                str(cost.epochs) if job.trained else "–",
+                f"{cost.steps:,}" if job.trained else "–",
+                f"{1000 * cost.seconds_per_step:.1f}" if job.trained else "–",
+                duration(cost.training),
+                duration(cost.measuring),
+            ]
+        )
+    if todo:
+        print(table(rows))
+    total = sum(cost.training + cost.measuring for cost in estimates)
+    note = f", {side_by_side} side by side" if side_by_side > 1 else ""
+    print(f"about {duration(total / side_by_side)} on this machine{note}")
+    return 0
