@@ -41,6 +41,7 @@ __all__ = [
     "CheckpointWarning",
     "SaveError",
     "checkpoint_folders",
+    "dense",
     "exclusive",
     "latest",
     "read",
@@ -139,8 +140,8 @@ def _write_files(folder: Path, checkpoint: Checkpoint) -> None:
     """The files of a checkpoint, each flushed to the disk; the manifest comes last."""
     config = {"run": checkpoint.config, "model": checkpoint.settings}
     contents = {
-        "model.safetensors": dump_tensors(_dense(checkpoint.weights)),
-        "training.safetensors": dump_tensors(_dense(checkpoint.training)),
+        "model.safetensors": dump_tensors(dense(checkpoint.weights)),
+        "training.safetensors": dump_tensors(dense(checkpoint.training)),
         "config.json": _json(config),
         "history.json": _json(checkpoint.history),
     }
@@ -160,7 +161,7 @@ def _write_files(folder: Path, checkpoint: Checkpoint) -> None:
     _flush(folder)
 
 
-def _dense(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def dense(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Copies that own their memory in the plain layout, which safetensors asks for."""
     return {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)

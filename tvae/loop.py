@@ -303,11 +303,15 @@ class Loop:
         """Continue from a `state()` taken after so many epochs and steps."""
         for name, stream in self.generators.items():
             stream.set_state(tensors[f"generator/{name}"])
-        names = [name for name, _ in self.model.named_parameters()]
+        parameters = dict(self.model.named_parameters())
+        names = list(parameters)
         state: dict[int, dict[str, Tensor]] = {}
         for key, value in tensors.items():
             if key.startswith("adam/"):
                 _, name, field = key.split("/")
+                if value.shape == parameters[name].shape:
+                    # in the weights' own memory layout, which the fused kernel runs through as it is
+                    value = torch.empty_like(parameters[name].detach()).copy_(value)
                 state.setdefault(names.index(name), {})[field] = value
         self._adam.load_state_dict(
             {"state": state, "param_groups": self._adam.state_dict()["param_groups"]}

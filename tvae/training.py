@@ -230,7 +230,10 @@ def _run(fabric: Fabric, task: _Task) -> tuple[dict[str, Any], bytes, list[dict[
             for callback in task.callbacks:
                 callback(model, history)
     model.eval()
-    weights = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
+    weights = {
+        name: tensor.detach().cpu().contiguous().clone()
+        for name, tensor in model.state_dict().items()
+    }
     return model.settings, dump_tensors(weights), list(history)
 
 
