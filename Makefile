@@ -43,10 +43,10 @@ env: $(STAMP) ## make the environment in .venv
 
 book: $(STAMP) ## execute every chapter (PRESET=quick, book or paper) and render the site
 	$(BIN)/python scripts/execute.py --into _build/executed $(if $(PRESET),--preset $(PRESET))
-	$(BIN)/python scripts/site.py --executed _build/executed
+	$(BIN)/python scripts/render.py --executed _build/executed
 
 site: $(STAMP) ## render the site from the stored outputs, without executing anything
-	$(BIN)/python scripts/site.py
+	$(BIN)/python scripts/render.py
 
 execute: $(STAMP) ## refresh the outputs stored in the chapters (CHAPTER=04_bound for one)
 	$(BIN)/python scripts/execute.py $(if $(CHAPTER),book/$(basename $(notdir $(CHAPTER))).ipynb)

@@ -1,7 +1,7 @@
 """Render the site with jupyter-book; every warning is an error.
 
-    python scripts/site.py                            from the outputs stored in book/
-    python scripts/site.py --executed _build/executed from chapters executed there
+    python scripts/render.py                            from the outputs stored in book/
+    python scripts/render.py --executed _build/executed from chapters executed there
 
 The result is `_build/html/index.html`. With `--executed`, a copy of the sources is put together
 under `_build/source` in which the executed chapters and their status take the place of the stored
