@@ -117,7 +117,7 @@ def _read_array(path: Path) -> Any:
         raise ValueError(f"{path} is not an array that can be read: {error}") from None
     if array.ndim == 3:
         array = array[:, None]
-    if array.dtype.kind not in "uf" or array.dtype.kind == "u" and array.dtype != np.uint8:
+    if array.dtype.kind not in "uf" or (array.dtype.kind == "u" and array.dtype != np.uint8):
         raise ValueError(f"{path} must hold uint8 or floats in [0, 1], not {array.dtype}.")
     return torch.from_numpy(np.ascontiguousarray(array))
 

@@ -230,9 +230,16 @@ def _describe() -> int:
     print()
     head = ["preset", "data", "epochs", "rate", "halved every", "anchors", "queries"]
     body = [
-        [p.name, p.source, str(p.epochs), f"{p.learning_rate:g}", str(p.halve_every)]
-        + [f"{p.anchors:,}", f"{p.queries:,}"]
-        for p in presets.PRESETS.values()
+        [
+            preset.name,
+            preset.source,
+            str(preset.epochs),
+            f"{preset.learning_rate:g}",
+            str(preset.halve_every),
+            f"{preset.anchors:,}",
+            f"{preset.queries:,}",
+        ]
+        for preset in presets.PRESETS.values()
     ]
     print(table([head, *body], left=(0, 1)))
     return 0
