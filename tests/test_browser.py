@@ -1,0 +1,300 @@
+"""The rendered site in a real browser: every page, without a network, wide, narrow and dark.
+
+The site is rendered from the stored outputs with warnings as errors, served from this machine and
+opened page by page in headless Chromium. Each page is loaded once; the tests below ask about what
+was seen there.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin, urlparse
+
+import project
+import pytest
+import render
+from playwright.sync_api import Page, sync_playwright
+
+CHROMIUM = Path("/usr/bin/chromium")
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM.exists(), reason="needs Chromium: apt-get install chromium"
+)
+
+# Of the theme itself, on pages without any error of ours.
+KNOWN = ("THEBE_JS_URL' has already been declared", "Got invalid theme mode")
+
+# Contrast of text with what lies behind it, as WCAG 2 defines it. Its level AA asks for 4.5; the
+# colours of code tokens are the theme's, for which its 3.0 for large text is taken.
+CONTRAST = """
+() => {
+  const parse = c => { const v = c.match(/[\\d.]+/g).map(Number);
+    return {r: v[0], g: v[1], b: v[2], a: v.length > 3 ? v[3] : 1}; };
+  const light = c => [c.r, c.g, c.b].map(v => { v /= 255;
+    return v <= 0.03928 ? v / 12.92 : Math.pow((v + 0.055) / 1.055, 2.4); })
+    .reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const over = (top, under) => ({r: top.r * top.a + under.r * (1 - top.a),
+    g: top.g * top.a + under.g * (1 - top.a), b: top.b * top.a + under.b * (1 - top.a), a: 1});
+  const behind = e => {
+    const layers = [];
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.a > 0) { layers.push(c); if (c.a === 1) break; }
+    }
+    let result = {r: 255, g: 255, b: 255, a: 1};
+    for (const c of layers.reverse()) result = over(c, result);
+    return result;
+  };
+  const found = [];
+  const root = document.querySelector('.bd-main') || document.body;
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const e = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || !e.checkVisibility ||
+        !e.checkVisibility({checkOpacity: true, checkVisibilityCSS: true})) continue;
+    if (e.closest('script, style, mjx-assistive-mml, .visually-hidden, [aria-hidden="true"]'))
+      continue;
+    const style = getComputedStyle(e);
+    const ground = behind(e);
+    const [a, b] = [light(over(parse(style.color), ground)), light(ground)];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const wanted = e.closest('pre, .highlight') ? 3.0 : 4.5;
+    if (contrast < wanted)
+      found.push(`${e.tagName}.${e.className} "${walker.currentNode.textContent.trim()
+        .slice(0, 40)}" has ${contrast.toFixed(2)}`);
+  }
+  return [...new Set(found)].slice(0, 5);
+}
+"""
+
+WIDE = """
+() => {
+  const limit = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= limit) return [];
+  const held = e => { for (e = e.parentElement; e; e = e.parentElement) {
+    const o = getComputedStyle(e).overflowX;
+    if (o !== 'visible' && e.getBoundingClientRect().right <= limit + 1) return true; }
+    return false; };
+  return [`${document.documentElement.scrollWidth} > ${limit}`].concat(
+    [...document.querySelectorAll('body *')]
+      .filter(e => e.getBoundingClientRect().right > limit + 1 && !held(e))
+      .map(e => `${e.tagName}.${e.className}`).slice(0, 5));
+}
+"""
+
+
+@dataclass
+class Seen:
+    """What was seen on one page."""
+
+    external: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    math: int = 0
+    typeset: int = 0
+    math_errors: int = 0
+    images: list[dict[str, Any]] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    anchors: list[str] = field(default_factory=list)
+    colab: list[str] = field(default_factory=list)
+    downloads: list[str] = field(default_factory=list)
+    wide: dict[int, list[str]] = field(default_factory=dict)
+    faint: dict[str, list[str]] = field(default_factory=dict)
+    themes: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def html(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
+    """The rendered site."""
+    folder = tmp_path_factory.mktemp("site")
+    render.stage(root / "book", folder / "source")
+    assert render.render(folder / "source", folder) == 0, "the site renders without a warning"
+    return folder / "_build" / "html"
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(html: Path) -> Iterator[str]:
+    """Where the site is served."""
+    handler = functools.partial(Quiet, directory=str(html))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+def look(page: Page, address: str, name: str) -> Seen:
+    """Load one page and note everything that the tests ask about."""
+    seen = Seen()
+
+    def intercept(route: Any) -> None:
+        url = route.request.url
+        if url.startswith((address, "data:", "blob:")):
+            route.continue_()
+        else:
+            seen.external.append(url)
+            route.abort()
+
+    def console(message: Any) -> None:
+        if message.type == "error":
+            seen.errors.append(message.text)
+
+    def response(answer: Any) -> None:
+        if answer.status >= 400:
+            seen.failed.append(f"{answer.status} {answer.url}")
+
+    page.route("**/*", intercept)
+    page.on("console", console)
+    page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    page.on("response", response)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(address + name, wait_until="load")
+    if page.evaluate("() => !!document.querySelector('script[src*=mathjax]')"):
+        page.wait_for_function("() => window.MathJax && MathJax.startup && MathJax.startup.promise")
+        page.evaluate("() => MathJax.startup.promise")
+    seen.math = page.locator(".math").count()
+    seen.typeset = page.locator(".math mjx-container").count()
+    seen.math_errors = page.locator("mjx-merror, [data-mjx-error]").count()
+    seen.images = page.evaluate(
+        """async () => {
+          const all = [...document.images];
+          for (const i of all) { i.loading = 'eager'; try { await i.decode(); } catch (e) {} }
+          return all.map(i => ({src: i.getAttribute('src'), alt: i.getAttribute('alt'),
+            width: i.naturalWidth}));
+        }"""
+    )
+    seen.links = page.evaluate("() => [...document.querySelectorAll('a[href]')].map(a => a.href)")
+    seen.anchors = page.evaluate("() => [...document.querySelectorAll('[id]')].map(e => e.id)")
+    seen.colab = [link for link in seen.links if "colab.research.google.com" in link]
+    seen.downloads = [link for link in seen.links if link.endswith(".ipynb")]
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        for theme in ("light", "dark"):
+            page.evaluate(
+                """theme => { document.documentElement.dataset.mode = theme;
+                document.documentElement.dataset.theme = theme; }""",
+                theme,
+            )
+            # colours change over time; without this the measurement could fall into the middle
+            page.add_style_tag(content="*, ::before, ::after { transition: none !important; }")
+            seen.wide.setdefault(width, []).extend(page.evaluate(WIDE))
+            seen.faint.setdefault(theme, []).extend(page.evaluate(CONTRAST))
+            seen.themes.append(page.evaluate("() => getComputedStyle(document.body).color"))
+    page.close()
+    return seen
+
+
+@pytest.fixture(scope="module")
+def visited(html: Path, address: str) -> dict[str, Seen]:
+    """Every page of the site, looked at once."""
+    names = sorted(p.relative_to(html).as_posix() for p in html.rglob("*.html"))
+    names = [n for n in names if not n.startswith("_static/")]
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        context = browser.new_context()
+        found = {name: look(context.new_page(), address, name) for name in names}
+        browser.close()
+    return found
+
+
+def problems(visited: dict[str, Seen], attribute: str) -> dict[str, Any]:
+    return {n: getattr(s, attribute) for n, s in visited.items() if getattr(s, attribute)}
+
+
+def test_every_chapter_has_its_page(visited: dict[str, Seen]) -> None:
+    for path in project.chapters():
+        assert f"book/{path.stem}.html" in visited
+    for name in ("index.html", "search.html", "genindex.html", "book/status.html"):
+        assert name in visited
+
+
+def test_no_request_leaves_the_machine(visited: dict[str, Seen]) -> None:
+    assert problems(visited, "external") == {}
+
+
+def test_no_request_fails(visited: dict[str, Seen]) -> None:
+    assert problems(visited, "failed") == {}
+
+
+def test_no_error_in_the_console(visited: dict[str, Seen]) -> None:
+    unknown = {
+        name: [e for e in seen.errors if not any(known in e for known in KNOWN)]
+        for name, seen in visited.items()
+    }
+    assert {n: e for n, e in unknown.items() if e} == {}
+
+
+def test_all_mathematics_is_typeset(visited: dict[str, Seen]) -> None:
+    assert sum(seen.math for seen in visited.values()) > 50, "the book has mathematics"
+    wrong = {n: (s.math, s.typeset) for n, s in visited.items() if s.math != s.typeset}
+    assert wrong == {}
+    assert problems(visited, "math_errors") == {}
+
+
+def test_no_image_is_broken(visited: dict[str, Seen]) -> None:
+    broken = {n: [i["src"] for i in s.images if not i["width"]] for n, s in visited.items()}
+    assert {n: b for n, b in broken.items() if b} == {}
+
+
+def test_every_image_has_a_real_alt_text(visited: dict[str, Seen]) -> None:
+    bad: dict[str, list[str]] = {}
+    for name, seen in visited.items():
+        for image in seen.images:
+            alt = (image["alt"] or "").strip()
+            if not alt or re.search(r"\.(png|svg|jpe?g)$|^_|/", alt):
+                bad.setdefault(name, []).append(f"{image['src']}: {alt!r}")
+    assert bad == {}
+
+
+def test_no_page_scrolls_sideways(visited: dict[str, Seen]) -> None:
+    wide = {(n, w): e for n, s in visited.items() for w, e in s.wide.items() if e}
+    assert wide == {}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_is_readable(visited: dict[str, Seen], theme: str) -> None:
+    assert {n: s.faint[theme] for n, s in visited.items() if s.faint[theme]} == {}
+
+
+def test_dark_mode_is_dark(visited: dict[str, Seen]) -> None:
+    """The two themes differ, so that the test above looked at two."""
+    for path in project.chapters():
+        assert len(set(visited[f"book/{path.stem}.html"].themes)) == 2
+
+
+def test_every_chapter_has_a_colab_button_and_a_download(visited: dict[str, Seen]) -> None:
+    repository = project.address().removeprefix("https://github.com/")
+    for path in project.chapters():
+        seen = visited[f"book/{path.stem}.html"]
+        wanted = f"https://colab.research.google.com/github/{repository}/blob/main/book/{path.name}"
+        assert set(seen.colab) == {wanted}
+        assert any(link.endswith(f"_sources/book/{path.name}") for link in seen.downloads)
+
+
+def test_internal_links_and_anchors_resolve(
+    visited: dict[str, Seen], html: Path, address: str
+) -> None:
+    dead: dict[str, set[str]] = {}
+    for name, seen in visited.items():
+        for link in seen.links:
+            url, anchor = urldefrag(urljoin(address + name, link))
+            if not url.startswith(address):
+                assert urlparse(url).scheme in ("http", "https", "mailto"), (name, link)
+                continue
+            target = unquote(url.removeprefix(address)) or "index.html"
+            exists = (html / target).is_file()
+            if not exists or (
+                anchor and target in visited and unquote(anchor) not in visited[target].anchors
+            ):
+                dead.setdefault(name, set()).add(link)
+    assert dead == {}
