@@ -83,7 +83,7 @@ sizes = st.integers(1, 9)
 @settings(max_examples=30, deadline=None)
 @given(c_in=st.integers(1, 5), c_out=st.integers(1, 4), height=sizes, width=sizes)
 def test_upsampling_equals_the_transposed_convolution(c_in, c_out, height, width):
-    layer = networks.UpsampleTranspose(c_in, c_out).double()
+    layer = networks.Upsample(c_in, c_out).double()
     x = torch.randn(2, c_in, height, width, dtype=torch.double, requires_grad=True)
     expected = F.conv_transpose2d(x, layer.weight, layer.bias, stride=2, padding=1)
     ours = layer(x)
@@ -100,10 +100,33 @@ def test_upsampling_equals_the_transposed_convolution(c_in, c_out, height, width
 
 @pytest.mark.parametrize(("c_in", "c_out", "kernel"), [(5, 3, 4), (128, 64, 4), (1, 1, 2)])
 def test_a_point_transposed_equals_the_transposed_convolution(c_in, c_out, kernel):
-    layer = networks.PointTranspose(c_in, c_out, kernel).double()
+    layer = networks.FromPoint(c_in, c_out, kernel).double()
     x = torch.randn(3, c_in, 1, 1, dtype=torch.double, requires_grad=True)
     expected = F.conv_transpose2d(x, layer.weight, layer.bias)
     assert torch.allclose(layer(x), expected, atol=1e-12)
+
+
+def test_to_point_equals_the_padded_convolution():
+    layer = networks.ToPoint(5, 7).double()
+    x = torch.randn(3, 5, 3, 3, dtype=torch.double)
+    expected = F.conv2d(x, layer.weight, layer.bias, stride=2, padding=1)
+    assert torch.allclose(layer(x), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("stride", "padding"), [(1, 0), (2, 1)])
+def test_transpose_equals_the_transposed_convolution(stride, padding):
+    layer = networks.Transpose(5, 3, 4, stride=stride, padding=padding).double()
+    x = torch.randn(2, 5, 4, 6, dtype=torch.double, requires_grad=True)
+    expected = F.conv_transpose2d(x, layer.weight, layer.bias, stride, padding)
+    assert torch.allclose(layer(x), expected, atol=1e-12)
+    leaves = (x, layer.weight, layer.bias)
+    probe = torch.randn_like(expected)
+    for a, b in zip(
+        torch.autograd.grad(layer(x), leaves, probe),
+        torch.autograd.grad(expected, leaves, probe),
+        strict=True,
+    ):
+        assert torch.allclose(a, b, atol=1e-12)
 
 
 def test_weights_come_from_the_generator_in_pytorchs_distribution():
