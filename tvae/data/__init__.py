@@ -8,16 +8,26 @@
 
 from __future__ import annotations
 
+from tvae.data import affnist
 from tvae.data.dataset import Dataset, Provenance, fingerprint
-from tvae.data.loading import NAMES, load
+from tvae.data.fetching import Available, Check, available, check, fetch
+from tvae.data.loading import NAMES, SOURCES, SPLITS, load
 from tvae.data.roots import DataNotFound, data_root
 
 __all__ = [
     "NAMES",
+    "SOURCES",
+    "SPLITS",
+    "Available",
+    "Check",
     "DataNotFound",
     "Dataset",
     "Provenance",
+    "affnist",
+    "available",
+    "check",
     "data_root",
+    "fetch",
     "fingerprint",
     "load",
 ]

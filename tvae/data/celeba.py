@@ -18,13 +18,24 @@ from tvae.data.dataset import Dataset, describe
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
 
-__all__ = ["CROP", "FOLDER", "PARTITION", "load"]
+__all__ = ["CROP", "FOLDER", "PARTITION", "load", "present"]
 
 FOLDER = "celeba"
 PARTITION = {"train": 0, "valid": 1, "test": 2}
 CROP = 148  # the square about the centre that most work on CelebA cuts out before reducing it
 
 _BLOCK = 256  # decoded at once: 17 MB of crops
+
+
+def _places(root: Path | None) -> tuple[Path, Path]:
+    folder = data_root(root) / FOLDER
+    return folder / "img_align_celeba", folder / "list_eval_partition.txt"
+
+
+def present(root: Path | None = None) -> bool:
+    """Whether the pictures and the list of their splits are there."""
+    pictures, partition = _places(root)
+    return pictures.is_dir() and partition.is_file()
 
 
 def _pairs(path: Path) -> list[tuple[str, int]]:
@@ -77,9 +88,8 @@ def load(
     `count` keeps the first so many of the split, in file order. Labels are the persons' numbers, or
     -1 for all where `identity_CelebA.txt` is not there (the provenance then says so).
     """
-    folder = data_root(root) / FOLDER
-    pictures, partition = folder / "img_align_celeba", folder / "list_eval_partition.txt"
-    if not pictures.is_dir() or not partition.is_file():
+    pictures, partition = _places(root)
+    if not present(root):
         raise missing(
             f"celeba ({split})",
             [pictures, partition],
@@ -99,7 +109,7 @@ def load(
             "run `tvae data fetch celeba` again",
         )
     images = _decode_all([pictures / name for name in names], crop, size)
-    identities = folder / "identity_CelebA.txt"
+    identities = partition.parent / "identity_CelebA.txt"
     note = f"centre crop {crop}x{crop}, reduced to {size}x{size}"
     if identities.is_file():
         person = dict(_pairs(identities))

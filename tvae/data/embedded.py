@@ -20,8 +20,18 @@ from tvae.data import idx
 from tvae.data.dataset import Dataset, describe
 from tvae.data.digits import CLASSES
 
-__all__ = ["PER_CLASS", "choose", "pack", "sample", "sample_bytes", "sample_names"]
+__all__ = [
+    "NAMES",
+    "PER_CLASS",
+    "checksums",
+    "choose",
+    "pack",
+    "sample",
+    "sample_bytes",
+    "sample_names",
+]
 
+NAMES = ("mnist", "fashion-mnist")
 PER_CLASS = MappingProxyType({"train": 600, "test": 100})
 
 # Every parameter is written out, so that the packed bytes hang on the algorithm and not on what a
@@ -74,6 +84,12 @@ def sample_names(name: str, split: str) -> tuple[str, str]:
 def sample_bytes(file: str) -> bytes:
     """The bytes of a file of the `samples` folder, wherever the package is installed."""
     return (resources.files("tvae.data") / "samples" / file).read_bytes()
+
+
+def checksums() -> dict[str, str]:
+    """File name -> SHA-256 of every embedded file, as listed beside them."""
+    lines = sample_bytes("SHA256SUMS").decode().splitlines()
+    return {file: digest for digest, file in (line.split() for line in lines)}
 
 
 def sample(name: str, split: str) -> Dataset:
