@@ -146,7 +146,8 @@ class Upsample(nn.ConvTranspose2d):
         super().__init__(c_in, c_out, kernel_size=4, stride=2, padding=1)
 
     def forward(self, x: torch.Tensor, output_size: list[int] | None = None) -> torch.Tensor:
-        y: torch.Tensor = _Upsample.apply(x, self.weight)
+        # under mixed precision x comes in half precision, and the backward pass needs both alike
+        y: torch.Tensor = _Upsample.apply(x, self.weight.to(x.dtype))
         return y if self.bias is None else y + self.bias[:, None, None]
 
 
