@@ -40,8 +40,10 @@ def render(source: Path, output: Path) -> int:
     # Always from nothing: an incremental build does not see every change, and takes as long.
     shutil.rmtree(output / "_build" / "html", ignore_errors=True)
     shutil.rmtree(output / "_build" / ".doctrees", ignore_errors=True)
-    command = [sys.executable, "-m", "jupyter_book", "build", "-W", "-n", "--keep-going", "-q"]
-    return subprocess.call([*command, "--path-output", str(output), str(source)])
+    # The package cannot be run as a module, and its script need not be on the path.
+    start = "from jupyter_book.cli.main import main; main()"
+    flags = ["-W", "-n", "--keep-going", "-q", "--path-output", str(output)]
+    return subprocess.call([sys.executable, "-c", start, "build", *flags, str(source)])
 
 
 def main(arguments: list[str] | None = None) -> int:

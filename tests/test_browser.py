@@ -41,15 +41,14 @@ CONTRAST = """
     .reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
   const over = (top, under) => ({r: top.r * top.a + under.r * (1 - top.a),
     g: top.g * top.a + under.g * (1 - top.a), b: top.b * top.a + under.b * (1 - top.a), a: 1});
+  const known = new Map();
   const behind = e => {
-    const layers = [];
-    for (; e; e = e.parentElement) {
+    if (!e) return {r: 255, g: 255, b: 255, a: 1};
+    if (!known.has(e)) {
       const c = parse(getComputedStyle(e).backgroundColor);
-      if (c.a > 0) { layers.push(c); if (c.a === 1) break; }
+      known.set(e, c.a === 1 ? c : over(c, behind(e.parentElement)));
     }
-    let result = {r: 255, g: 255, b: 255, a: 1};
-    for (const c of layers.reverse()) result = over(c, result);
-    return result;
+    return known.get(e);
   };
   const found = [];
   const root = document.querySelector('.bd-main') || document.body;
@@ -188,7 +187,8 @@ def look(page: Page, address: str, name: str) -> Seen:
             # colours change over time; without this the measurement could fall into the middle
             page.add_style_tag(content="*, ::before, ::after { transition: none !important; }")
             seen.wide.setdefault(width, []).extend(page.evaluate(WIDE))
-            seen.faint.setdefault(theme, []).extend(page.evaluate(CONTRAST))
+            if width == 1280:
+                seen.faint[theme] = page.evaluate(CONTRAST)
             seen.themes.append(page.evaluate("() => getComputedStyle(document.body).color"))
     page.close()
     return seen
