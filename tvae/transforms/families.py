@@ -31,8 +31,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 __all__ = [
@@ -95,11 +97,42 @@ class Family:
         return float(value)
 
 
-def _assemble(entries: list[Tensor | float], like: Tensor) -> Tensor:
-    """Nine entries, tensors (n,) or numbers, row by row -> (n, 3, 3)."""
-    blank = torch.zeros_like(like)
-    full = [e if isinstance(e, Tensor) else (blank + e if e else blank) for e in entries]
-    return torch.stack(full, dim=-1).unflatten(-1, (3, 3))
+@lru_cache(maxsize=256)
+def _constant(
+    rows: tuple[tuple[float, ...], ...], like: torch.device, dtype: torch.dtype
+) -> Tensor:
+    # The tensor outlives this call: were it made in inference mode, autograd could not use it later.
+    with torch.inference_mode(False):
+        return torch.tensor(rows, device=like, dtype=dtype)
+
+
+def _combine(weights: Tensor, *terms: tuple[float, ...]) -> Tensor:
+    """The first term plus the weighted others, as matrices.
+
+    A batch of matrices takes one product this way instead of nine small sums.
+
+    Args:
+        weights: (n, m).
+        terms: 1 + m matrices, each as its nine entries row by row.
+
+    Returns:
+        (n, 3, 3).
+    """
+    table = _constant(terms, weights.device, weights.dtype)
+    return torch.addmm(table[0], weights, table[1:]).view(-1, 3, 3)
+
+
+def _linear_about_centre(linear: Tensor, height: int, width: int) -> Tensor:
+    """The linear maps [[a, b], [c, d]], given as rows (a, b, c, d), (n, 4), about the centre."""
+    x, y = width / 2, height / 2
+    return _combine(
+        linear,
+        (0, 0, x, 0, 0, y, 0, 0, 1),  # everything to the centre, and
+        (1, 0, -x, 0, 0, 0, 0, 0, 0),  # a,
+        (0, 1, -y, 0, 0, 0, 0, 0, 0),  # b,
+        (0, 0, 0, 1, 0, -x, 0, 0, 0),  # c,
+        (0, 0, 0, 0, 1, -y, 0, 0, 0),  # d times where it was, measured from the centre
+    )
 
 
 def affine_about_centre(
@@ -114,12 +147,12 @@ def affine_about_centre(
 
     At least one of the entries is a tensor (n,); numbers stand for all n.
     """
-    like = next((e for e in (a, b, c, d) if isinstance(e, Tensor)), None)
+    entries = (a, b, c, d)
+    like = next((e for e in entries if isinstance(e, Tensor)), None)
     if like is None:
         raise TypeError("At least one of a, b, c, d must be a tensor of shape (n,).")
-    x, y = width / 2, height / 2
-    # written as (1 − a) x so that the identity gives an exact zero
-    return _assemble([a, b, (1 - a) * x - b * y, c, d, (1 - d) * y - c * x, 0.0, 0.0, 1.0], like)
+    full = [e if isinstance(e, Tensor) else torch.full_like(like, e) for e in entries]
+    return _linear_about_centre(torch.stack(full, 1), height, width)
 
 
 def _signed(uniform: Tensor, most: float, height: int, width: int) -> Tensor:
@@ -129,12 +162,20 @@ def _signed(uniform: Tensor, most: float, height: int, width: int) -> Tensor:
 
 def _signed_and_axis(uniform: Tensor, most: float, height: int, width: int) -> Tensor:
     """The first value uniform in (−most, most), the second an axis, 0 or 1 with equal chances."""
-    return torch.stack(((2 * uniform[:, 0] - 1) * most, (uniform[:, 1] >= 0.5).to(uniform)), 1)
+    values = 2 * uniform
+    values[:, 0].sub_(1).mul_(most)
+    values[:, 1].floor_()
+    return values
 
 
 def _negate_first(values: Tensor) -> Tensor:
     """The inverse where the second value is an axis: the sign turns, the axis stays."""
-    return torch.stack((-values[:, 0], values[:, 1]), 1)
+    return values * _constant(((-1.0, 1.0),), values.device, values.dtype)
+
+
+def _along(strength: Tensor, axis: Tensor) -> Tensor:
+    """(n, 1) strengths and (n, 1) axes -> (n, 2): the strength in the axis's column, else 0."""
+    return strength * (axis == _constant(((0.0, 1.0),), axis.device, axis.dtype))
 
 
 def _rotation(values: Tensor, height: int, width: int) -> Tensor:
@@ -142,11 +183,10 @@ def _rotation(values: Tensor, height: int, width: int) -> Tensor:
 
     The zoom is k = 1 / (|cos| + |sin| · r), r ≥ 1 the aspect ratio; r = 1 for squares.
     """
-    angle = torch.deg2rad(values[:, 0])
+    angle = torch.deg2rad(values)
     cos, sin = angle.cos(), angle.sin()
-    k = 1 / (cos.abs() + sin.abs() * (max(height, width) / min(height, width)))
-    cos, sin = k * cos, k * sin
-    return affine_about_centre(cos, -sin, sin, cos, height, width)
+    zoom = cos.abs() + sin.abs() * (max(height, width) / min(height, width))
+    return _linear_about_centre(torch.cat((cos, -sin, sin, cos), 1) / zoom, height, width)
 
 
 def _shear(values: Tensor, height: int, width: int) -> Tensor:
@@ -154,12 +194,10 @@ def _shear(values: Tensor, height: int, width: int) -> Tensor:
 
     The zoom is k = 1 / (1 + |tan| · r), r = h/w for rows and w/h for columns.
     """
-    tangent, axis = torch.deg2rad(values[:, 0]).tan(), values[:, 1]
-    ratio = height / width + (width / height - height / width) * axis
-    k = 1 / (1 + tangent.abs() * ratio)
-    slide = k * tangent
-    columns = slide * axis
-    return affine_about_centre(k, slide - columns, columns, k, height, width)
+    slide = _along(torch.deg2rad(values[:, :1]).tan(), values[:, 1:])
+    ratio = _constant(((height / width,), (width / height,)), values.device, values.dtype)
+    zoom = 1 + slide.abs() @ ratio
+    return _linear_about_centre(F.pad(slide, (1, 1), value=1.0) / zoom, height, width)
 
 
 def _tilt(values: Tensor, height: int, width: int) -> Tensor:
@@ -168,13 +206,15 @@ def _tilt(values: Tensor, height: int, width: int) -> Tensor:
     Axis 0: amount > 0 enlarges the left edge from h to h + 2·amount, amount < 0 the right edge;
     axis 1: the top edge and the bottom edge. The frame stays full: no crop is needed.
     """
-    s, axis = values[:, 0], values[:, 1]
-    other = 1 - axis
-    p, q = s.clamp(min=0), (-s).clamp(min=0)
-    g = (2 / height) * other + (2 / width) * axis
-    x, y = (s / -width) * other, (s / -height) * axis
-    return _assemble(
-        [1 + g * q * other, y, p * axis, x, 1 + g * q * axis, p * other, g * x, g * y, 1 + g * p], s
+    amount = _along(values[:, :1], values[:, 1:])
+    h, w, x, y = height, width, 2 / height, 2 / width
+    return _combine(
+        torch.cat((amount, -amount), 1).relu(),
+        (1, 0, 0, 0, 1, 0, 0, 0, 1),  # the identity, and for each pixel on the
+        (0, 0, 0, -1 / w, 0, 1, -x / w, 0, x),  # left,
+        (0, -1 / h, 1, 0, 0, 0, 0, -y / h, y),  # top,
+        (x, 0, 0, 1 / w, 0, 0, x / w, 0, 0),  # right,
+        (0, 1 / h, 0, 0, y, 0, 0, y / h, 0),  # bottom
     )
 
 
@@ -184,8 +224,12 @@ def _draw_tilt(uniform: Tensor, most: float, height: int, width: int) -> Tensor:
 
 def _translation(values: Tensor, height: int, width: int) -> Tensor:
     """Move the content `right` and `down` by so many pixels."""
-    right, down = values[:, 0], values[:, 1]
-    return _assemble([1.0, 0.0, -right, 0.0, 1.0, -down, 0.0, 0.0, 1.0], right)
+    return _combine(
+        values,
+        (1, 0, 0, 0, 1, 0, 0, 0, 1),
+        (0, 0, -1, 0, 0, 0, 0, 0, 0),
+        (0, 0, 0, 0, 0, -1, 0, 0, 0),
+    )
 
 
 def _draw_translation(uniform: Tensor, most: float, height: int, width: int) -> Tensor:

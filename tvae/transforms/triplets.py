@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tvae.checks import check_images
@@ -97,6 +98,7 @@ class Triplets:
     interpolation: str = "bilinear"
     ranges: Mapping[str, float] = field(default_factory=dict)
     _members: tuple[Family, ...] = field(init=False, repr=False, compare=False)
+    _columns: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.families, str):
@@ -130,6 +132,7 @@ class Triplets:
         object.__setattr__(self, "families", names)
         object.__setattr__(self, "ranges", ranges)
         object.__setattr__(self, "_members", members)
+        object.__setattr__(self, "_columns", max(len(f.parameters) for f in members))
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.settings(), sort_keys=True))
@@ -174,19 +177,15 @@ class Triplets:
         device = generator.device
         # Apple's GPUs have no float64
         dtype = torch.float32 if device.type == "mps" else torch.float64
-        columns = max(len(member.parameters) for member in self._members)
         # One call draws for all families: the first number chooses, the others become parameters.
-        uniform = torch.rand(n, 1 + columns, generator=generator, device=device, dtype=dtype)
+        uniform = torch.rand(n, 1 + self._columns, generator=generator, device=device, dtype=dtype)
         family = (uniform[:, 0] * len(self.families)).long()
-        values = torch.zeros(n, columns, device=device, dtype=dtype)
 
-        def draw(member: Family, rows: Tensor) -> Tensor:
-            p = len(member.parameters)
-            drawn = member.draw(uniform[rows, 1 : 1 + p], self.ranges[member.name], height, width)
-            values[rows, :p] = drawn
-            return drawn
+        def draw(member: Family, uniform: Tensor) -> Tensor:
+            uniform = uniform[:, 1 : 1 + len(member.parameters)]
+            return member.draw(uniform, self.ranges[member.name], height, width)
 
-        matrices = self._stack(family, draw, height, width, dtype)
+        values, matrices = self._by_family(family, uniform, draw, height, width)
         return Parameters(self.families, family, values), matrices
 
     def replay(self, x0: Tensor, parameters: Parameters, *, check: bool = True) -> TripletBatch:
@@ -225,9 +224,8 @@ class Triplets:
         own = [self.families.index(name) for name in parameters.families]
         family = torch.tensor(own, device=index.device)[index]
 
-        def given(member: Family, rows: Tensor) -> Tensor:
+        def given(member: Family, values: Tensor) -> Tensor:
             p = len(member.parameters)
-            values = parameters.values[rows]
             if values.shape[1] < p:
                 raise ValueError(
                     f"{member.name!r} needs {p} values per image "
@@ -237,28 +235,39 @@ class Triplets:
                 faithful.check_values(member.name, values[:, :p])
             return values[:, :p]
 
-        both = self._stack(family, given, height, width, parameters.values.dtype)
+        _, both = self._by_family(family, parameters.values, given, height, width)
         return both[: len(parameters)], both[len(parameters) :]
 
-    def _stack(
+    def _by_family(
         self,
         family: Tensor,
+        source: Tensor,
         values_of: Callable[[Family, Tensor], Tensor],
         height: int,
         width: int,
-        dtype: torch.dtype,
-    ) -> Tensor:
-        """The matrices of all 2N views, (2N, 3, 3), those of x1 first; a loop over families only."""
-        n = family.shape[0]
-        out = torch.empty(2, n, 3, 3, device=family.device, dtype=dtype)
-        for k, member in enumerate(self._members):
-            rows = (family == k).nonzero().squeeze(1)
-            if rows.shape[0] == 0:
+    ) -> tuple[Tensor, Tensor]:
+        """Values (N, P) and matrices (2N, 3, 3), those of x1 first; the only loop is over families.
+
+        The rows of `source` are sorted by family, so that each family works on a block of rows,
+        for which `values_of` gives the values; at the end all go back to their places.
+        """
+        n, columns = family.shape[0], self._columns
+        order = family.argsort(stable=True)
+        counts = torch.bincount(family, minlength=len(self._members)).tolist()
+        values, matrices = [], []
+        for member, block in zip(self._members, source[order].split(counts), strict=True):
+            if block.shape[0] == 0:
                 continue
-            values = values_of(member, rows)
-            both = member.matrices(torch.cat((values, member.inverse(values))), height, width)
-            out[:, rows] = both.view(2, -1, 3, 3)
-        return out.view(2 * n, 3, 3)
+            forward = values_of(member, block)
+            both = torch.cat((forward, member.inverse(forward)))
+            matrices.append(member.matrices(both, height, width).view(2, -1, 9))
+            unused = columns - forward.shape[1]
+            values.append(F.pad(forward, (0, unused)) if unused else forward)
+        placed = torch.empty(n, columns, device=source.device, dtype=source.dtype)
+        stacked = torch.empty(2, n, 9, device=source.device, dtype=source.dtype)
+        placed.index_copy_(0, order, torch.cat(values))
+        stacked.index_copy_(1, order, torch.cat(matrices, 1))
+        return placed, stacked.view(2 * n, 3, 3)
 
     def _views(self, x0: Tensor, matrices: Tensor, parameters: Parameters) -> TripletBatch:
         x1, x2 = warp(x0.repeat(2, 1, 1, 1), matrices, self.interpolation).chunk(2)

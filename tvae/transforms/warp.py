@@ -79,16 +79,12 @@ def warp(images: Tensor, matrices: Tensor, interpolation: str = "bilinear") -> T
     source = images.to(dtype)
 
     # Looking at the values is free on the CPU and a stop for the queue of a GPU.
-    look = matrices.device.type == "cpu"
-    same: Tensor | None = (matrices == _identity(matrices.device, matrices.dtype)).all(-1).all(-1)
+    equal = matrices == _identity(matrices.device, matrices.dtype)
+    same: Tensor | None = equal.flatten(1).all(1)
     projective = True
-    if look:
-        bottom = matrices.detach()[:, 2]
-        projective = not torch.equal(
-            bottom, _identity(matrices.device, matrices.dtype)[2].expand_as(bottom)
-        )
-        if not bool(same.any()):  # type: ignore[union-attr]
-            same = None
+    if matrices.device.type == "cpu":
+        projective = not bool(equal[:, 2].all())
+        same = same if bool(same.any()) else None  # type: ignore[union-attr]
 
     scaled = _normaliser(height, width, matrices.device, matrices.dtype) @ matrices
     scaled = scaled.to(dtype).to(device, non_blocking=True)
@@ -96,7 +92,10 @@ def warp(images: Tensor, matrices: Tensor, interpolation: str = "bilinear") -> T
     if projective:
         points = (scaled.reshape(3 * n, 3) @ centres).view(n, 3, height * width)
         # At or behind the horizon (S ≤ 0) there is nothing to see: a tiny S leads far outside.
-        grid = points[:, :2] / points[:, 2:].clamp(min=1e-12)
+        if points.requires_grad:
+            grid = points[:, :2] / points[:, 2:].clamp(min=1e-12)
+        else:  # in place: fresh memory for the quotient would cost more time than the division
+            grid = points[:, :2].div_(points[:, 2:].clamp_(min=1e-12))
     else:
         grid = scaled[:, :2].reshape(2 * n, 3) @ centres
     # grid_sample reads a view of two planes, x and y, as fast as interleaved pairs: no copy.
