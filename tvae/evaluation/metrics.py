@@ -1,0 +1,280 @@
+"""The twelve columns of the appendix tables, from one call.
+
+    nllx0 nllx1 nllx2   −log p(xᵢ|zᵢ), zᵢ ~ q(zᵢ|xᵢ): reconstruction of the three views
+    c1 c2               ‖z₁ − r(z, τ)‖², ‖z₂ − r(z, τ⁻¹)‖²
+    nll                 −log p(x₀|z), z ~ q(z|z₁, z₂): x₀ from the two views alone
+    div, kl0            KL of q(z|z₁, z₂) and of q(z₀|x₀) from N(0, 1)
+    elbo                nllx0 + kl0, so that smaller is better
+    mll                 −log p(x₀) by importance sampling
+    knn_in, knn_out     share of right answers of 5-nearest-neighbours on posterior means: test among
+                        training images, and on another data set (AffNIST)
+
+All but the last two are means over the test images, in nats (c1, c2: squared latent units).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from tvae.data import Dataset
+from tvae.evaluation.knn import Neighbours, vote
+from tvae.evaluation.likelihood import log_likelihood
+from tvae.evaluation.streaming import BATCH, Embedding, batches, embed, evaluating, pixels_of
+from tvae.models import TVAE, VAE, reparameterise
+from tvae.objective import tvae_terms, vae_terms
+from tvae.seeding import generator
+from tvae.transforms import CallableTriplets, Triplets
+
+__all__ = ["COLUMNS", "Metrics", "evaluate"]
+
+COLUMNS = (
+    "nllx0",
+    "nllx1",
+    "nllx2",
+    "c1",
+    "c2",
+    "nll",
+    "div",
+    "kl0",
+    "elbo",
+    "mll",
+    "knn_in",
+    "knn_out",
+)
+ACCURACIES = ("knn_in", "knn_out")
+Images = Dataset | Iterable[Dataset]
+
+
+class Metrics(Mapping[str, float | None]):
+    """A frozen mapping of the twelve columns, None where a model or data set does not have one.
+
+    - `se`: standard errors of the columns that are there. For accuracies it is the binomial one,
+      which takes the queries as independent; AffNIST's are 32 views of each digit and somewhat less
+      certain than it says.
+    - `details`: what the columns rest on, such as the number of images.
+    """
+
+    __slots__ = ("_values", "details", "se")
+
+    def __init__(
+        self,
+        values: Mapping[str, float | None],
+        se: Mapping[str, float] | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        for name in {*values, *(se or {})} - set(COLUMNS):
+            raise ValueError(f"There is no column {name!r}; the columns are {', '.join(COLUMNS)}.")
+        found = {name: values.get(name) for name in COLUMNS}
+        object.__setattr__(self, "_values", MappingProxyType(found))
+        object.__setattr__(self, "se", MappingProxyType(dict(se or {})))
+        object.__setattr__(self, "details", MappingProxyType(dict(details or {})))
+
+    _values: Mapping[str, float | None]
+    se: Mapping[str, float]
+    details: Mapping[str, Any]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("Metrics cannot be changed.")
+
+    def __getitem__(self, name: str) -> float | None:
+        if name not in self._values:
+            raise KeyError(f"There is no column {name!r}; the columns are {', '.join(COLUMNS)}.")
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COLUMNS)
+
+    def __len__(self) -> int:
+        return len(COLUMNS)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Metrics, (dict(self._values), dict(self.se), dict(self.details))
+
+    def as_dict(self) -> dict[str, float | None]:
+        """The columns as a plain dictionary, in their order."""
+        return dict(self._values)
+
+    def __str__(self) -> str:
+        """One line: the columns that are there."""
+        return "  ".join(
+            f"{name} {value:.{_digits(name)}f}"
+            for name, value in self._values.items()
+            if value is not None
+        )
+
+    def __repr__(self) -> str:
+        return f"Metrics({self})"
+
+    def table(self) -> str:
+        """A line for each column, with its standard error; a dash where it is not defined."""
+        lines = []
+        for name, value in self._values.items():
+            if value is None:
+                lines.append(f"{name:<8}{'–':>10}")
+                continue
+            line = f"{name:<8}{value:>10.{_digits(name)}f}"
+            error = self.se.get(name)
+            lines.append(line if error is None else f"{line} ± {error:.{_digits(name)}f}")
+        return "\n".join(lines)
+
+
+def _digits(name: str) -> int:
+    return 4 if name in ACCURACIES else 2
+
+
+def evaluate(
+    model: VAE | TVAE | Embedding,
+    test: torch.Tensor | Dataset,
+    *,
+    train: Dataset | None = None,
+    anchors: Images | None = None,
+    queries: Images | None = None,
+    triplets: Triplets | CallableTriplets | None = None,
+    views: bool | None = None,
+    seed: int = 0,
+    likelihood_samples: int = 1000,
+    likelihood_images: int | None = None,
+    k: int = 5,
+    batch: int = BATCH,
+) -> Metrics:
+    """Measure a model on test images, a batch at a time; the model's own mode and weights stay.
+
+    Args:
+        model: a `VAE` or `TVAE`, or anything with a method `embed` (see `baselines`), which has the
+            two kNN columns only.
+        test: the test images, (N, C, H, W) or a data set.
+        train: labelled training images for knn_in. Where the named classes of the test images are
+            not among theirs, as for Omniglot, there is no knn_in.
+        anchors, queries: labelled images for knn_out, both or neither: data sets, or iterables of
+            them, which are taken in turn and need not fit into memory.
+        triplets: the source of the views; None means `Triplets()`.
+        views: whether to measure nllx1 and nllx2 for a plain `VAE`: True for a VAE+, which was
+            trained on them. A `TVAE` always has them.
+        seed: of all noise and transformations. The stream of draws also depends on `batch`.
+        likelihood_samples: draws per image for mll.
+        likelihood_images: on how many test images, chosen at random by the seed, mll is estimated:
+            None means all, 0 none, and then there is no mll.
+        k: how many neighbours vote.
+        batch: images through the networks at once.
+    """
+    if (anchors is None) != (queries is None):
+        raise ValueError("Pass both anchors and queries for knn_out, or neither.")
+    if train is not None and not isinstance(test, Dataset):
+        raise ValueError("knn_in needs the labels of the test images: pass test as a Dataset.")
+    values: dict[str, float | None] = {}
+    errors: dict[str, float] = {}
+    details: dict[str, Any] = {}
+    if isinstance(model, VAE):
+        images = pixels_of(test, model, "test")
+        sampler = Triplets() if triplets is None else triplets
+        with_views = isinstance(model, TVAE) if views is None else views
+        for name, column in _terms(model, images, sampler, with_views, seed, batch).items():
+            values[name], errors[name] = _mean(column)
+        details["test_images"] = len(images)
+        limit = len(images) if likelihood_images is None else likelihood_images
+        if limit < 0:
+            raise ValueError(f"likelihood_images must not be negative, but is {limit}.")
+        if limit > 0:
+            order = torch.randperm(len(images), generator=generator(seed, "evaluation/subset"))
+            some = images if limit >= len(images) else images[order[:limit].to(images.device)]
+            draws = generator(seed, "evaluation/likelihood")
+            found = log_likelihood(model, some, likelihood_samples, draws)
+            values["mll"], errors["mll"] = -found.mean, found.standard_error
+            details["likelihood_images"] = len(some)
+            details["likelihood_samples"] = likelihood_samples
+            details["effective_sample_size"] = found.effective_sample_size
+            details["monte_carlo_error"] = found.monte_carlo_error
+    if train is not None:
+        assert isinstance(test, Dataset)
+        if set(test.classes) <= set(train.classes) or not train.classes:
+            _accuracy("knn_in", model, train, test, k, batch, values, errors, details)
+        else:
+            details["knn_in"] = "not defined: there are test classes without a training image"
+    if anchors is not None and queries is not None:
+        _accuracy("knn_out", model, anchors, queries, k, batch, values, errors, details)
+    return Metrics(values, errors, details)
+
+
+def _terms(
+    model: VAE | TVAE,
+    images: torch.Tensor,
+    triplets: Triplets | CallableTriplets,
+    views: bool,
+    seed: int,
+    batch: int,
+) -> dict[str, torch.Tensor]:
+    """The columns of the training objective and the ELBO, image by image: (N,) float64 each."""
+    noise, draws = generator(seed, "evaluation/noise"), generator(seed, "evaluation/triplets")
+    parts: dict[str, list[torch.Tensor]] = {}
+    with evaluating(model):
+        for x0 in batches(images, model, batch):
+            if isinstance(model, TVAE):
+                _, x1, x2, _ = triplets(x0, draws, check=False)
+                found = dict(tvae_terms(model, x0, x1, x2, noise).items())
+            else:
+                found = dict(vae_terms(model, x0, noise).items())
+                if views:
+                    _, x1, x2, _ = triplets(x0, draws, check=False)
+                    found["nllx1"], found["nllx2"] = (
+                        model.nll(model.decode_logits(reparameterise(*model.moments(x), noise)), x)
+                        for x in (x1, x2)
+                    )
+            found["elbo"] = found["nllx0"] + found["kl0"]
+            for name, value in found.items():
+                parts.setdefault(name, []).append(value.double().cpu())
+    return {name: torch.cat(values) for name, values in parts.items()}
+
+
+def _mean(column: torch.Tensor) -> tuple[float, float]:
+    """Mean and standard error of values (N,); the error of a single value is unknown: NaN."""
+    n = len(column)
+    return float(column.mean()), float(column.std()) / math.sqrt(n) if n > 1 else math.nan
+
+
+def _accuracy(
+    name: str,
+    model: VAE | Embedding,
+    anchors: Images,
+    queries: Images,
+    k: int,
+    batch: int,
+    values: dict[str, float | None],
+    errors: dict[str, float],
+    details: dict[str, Any],
+) -> None:
+    """Enter the kNN accuracy `name`, its error and the number of anchors and queries."""
+    codes, labels = [], []
+    for part in _chunks(anchors):
+        codes.append(embed(model, part, batch=batch))
+        labels.append(part.labels.cpu())
+    if not codes:
+        raise ValueError(f"There are no anchors for {name}.")
+    device = next(model.parameters()).device if isinstance(model, VAE) else torch.device("cpu")
+    index = Neighbours(torch.cat(codes), k, device=device)
+    anchor_labels = torch.cat(labels)
+    del codes
+    right = total = 0
+    for part in _chunks(queries):
+        found = vote(anchor_labels[index(embed(model, part, batch=batch)).indices])
+        right += int((found == part.labels.cpu()).sum())
+        total += len(part)
+    if total == 0:
+        raise ValueError(f"There are no queries for {name}.")
+    share = right / total
+    values[name], errors[name] = share, math.sqrt(share * (1 - share) / total)
+    details[f"{name}_anchors"], details[f"{name}_queries"] = len(anchor_labels), total
+
+
+def _chunks(images: Images) -> Iterator[Dataset]:
+    """The data sets of an iterable; a data set itself in parts, so that its codes stay few."""
+    if not isinstance(images, Dataset):
+        yield from images
+        return
+    for start in range(0, len(images), 20_000):
+        part = slice(start, start + 20_000)
+        yield Dataset(images.images[part], images.labels[part], images.provenance)
