@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,17 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from sklearn.decomposition import PCA
 
-from tvae import data, evaluation, training
+from tvae import data, evaluation
 from tvae.checks import check_images
 from tvae.data import Dataset, Provenance
 from tvae.files import atomic_path, atomic_write
-from tvae.models import VAE
+from tvae.models import TVAE, VAE
 from tvae.objective import vae_terms
-from tvae.paper import METRICS
+from tvae.presets import RunConfig
 from tvae.seeding import generator
 from tvae.sweep import Job
+from tvae.transforms import Triplets
 
 __all__ = [
     "affnist",
@@ -99,46 +100,51 @@ def model_metrics(
     anchors: Dataset | None,
     queries: Dataset | None,
     measures: Mapping[str, Any],
+    config: RunConfig,
     seed: int = 0,
 ) -> dict[str, Any]:
     """All twelve metrics of a trained model: `metrics`, `standard_errors`, `evaluation`.
 
-    `measures` may name `likelihood_error`, the standard error in nats that the log-likelihood has to
-    reach; else it is the plain mean over the first `likelihood_images` test images.
+    `config` says how the model was trained: on which views, if any. `measures` may name `likelihood_error`, the standard error in nats that the log-likelihood has to
+    reach; else it is the plain mean over `likelihood_images` test images.
     """
     target = measures.get("likelihood_error")
     labelled = test.provenance.name not in NO_IN_SAMPLE
-    limit = measures["likelihood_images"]
     found = evaluation.evaluate(
         model,
         test,
         train=train if labelled else None,
         anchors=anchors,
         queries=queries,
+        triplets=Triplets(config.families, config.geometry),
+        views=config.model != "vae",
         seed=seed,
         likelihood_samples=measures["likelihood_samples"],
-        likelihood_images=limit if target is None else 0,
+        likelihood_images=measures["likelihood_images"] if target is None else 0,
     )
-    metrics = {name: _plain(found[name]) for name in METRICS}
-    errors = {name: float(value) for name, value in found.se.items() if value is not None}
-    details: dict[str, Any] = {"likelihood_samples": measures["likelihood_samples"]}
-    if target is None:
-        details["likelihood_images"] = len(test) if limit is None else min(limit, len(test))
-    else:
+    measured = _measured(found)
+    if target is not None:
         likelihood = log_likelihood_of_all(
             model, test, measures["likelihood_samples"], target, seed=seed
         )
-        metrics["mll"], errors["mll"] = -likelihood["mean"], likelihood["standard_error"]
-        details.update(
+        measured["metrics"]["mll"] = -likelihood["mean"]
+        measured["standard_errors"]["mll"] = likelihood["standard_error"]
+        measured["evaluation"].update(
             likelihood_images=likelihood["images"],
+            likelihood_samples=measures["likelihood_samples"],
             likelihood_method="ELBO of all test images plus the mean gap of a random part",
             effective_sample_size=likelihood["effective_sample_size"],
         )
-    return {"metrics": metrics, "standard_errors": errors, "evaluation": details}
+    return measured
 
 
-def _plain(value: Any) -> float | None:
-    return None if value is None else float(value)
+def _measured(found: evaluation.Metrics) -> dict[str, Any]:
+    """Metrics as the ledger keeps them; an error that is not known (of a single image) is left out."""
+    return {
+        "metrics": found.as_dict(),
+        "standard_errors": {k: v for k, v in found.se.items() if math.isfinite(v)},
+        "evaluation": dict(found.details),
+    }
 
 
 @torch.no_grad()
@@ -163,7 +169,7 @@ def log_likelihood_of_all(
     Returns mean, standard_error, images (the size of the part) and effective_sample_size (mean over
     it).
     """
-    vae = model.as_vae() if hasattr(model, "as_vae") else model
+    vae = model.as_vae() if isinstance(model, TVAE) else model
     check_images(test.images, name="test")
     device = next(vae.parameters()).device
     noise = generator(seed, "likelihood/elbo", device)
@@ -183,7 +189,7 @@ def log_likelihood_of_all(
             vae, test.floats(index).to(device), samples=samples, generator=draws
         )
         gaps = torch.cat([gaps, found.per_image.double().cpu() - elbo[index]])
-        sizes = torch.cat([sizes, torch.full((len(index),), float(found.effective_sample_size))])
+        sizes = torch.cat([sizes, found.sizes])
         spread = float(gaps.std()) if len(gaps) > 1 else 0.0
         # n with spread² / n · (1 − n / N) ≤ target², a tenth more since the spread is an estimate
         needed = (spread / target) ** 2
@@ -211,66 +217,45 @@ def baseline_metrics(
     cache: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
     """The kNN columns of raw pixels, of PCA fitted on the training images, of an untrained encoder."""
-    features = _features(job, train)
-    metrics: dict[str, float | None] = dict.fromkeys(METRICS)
-    if test.provenance.name not in NO_IN_SAMPLE:
-        metrics["knn_in"] = _accuracy(features, train, test)
-    if anchors is not None and queries is not None:
-        # Pixels out of sample have nothing to do with the data set, and take longest of all.
-        kept = cache if job.model == "pixels" else None
-        metrics["knn_out"] = _kept_accuracy(features, anchors, queries, kept)
-    sizes = {"knn_in": len(test), "knn_out": 0 if queries is None else len(queries)}
-    errors = {
-        name: (share * (1 - share) / sizes[name]) ** 0.5
-        for name in ("knn_in", "knn_out")
-        if (share := metrics[name]) is not None
-    }
-    return {"metrics": metrics, "standard_errors": errors, "evaluation": {}}
+    embedding = _embedding(job, train)
+    labelled = test.provenance.name not in NO_IN_SAMPLE
+    # Pixels out of sample have nothing to do with the data set, and take longest of all.
+    keep = job.model == "pixels" and cache is not None
+    outside = {} if keep else {"anchors": anchors, "queries": queries}
+    found = evaluation.evaluate(embedding, test, train=train if labelled else None, **outside)
+    measured = _measured(found)
+    if keep and anchors is not None and queries is not None:
+        assert cache is not None
+        share = _kept_accuracy(embedding, anchors, queries, cache)
+        measured["metrics"]["knn_out"] = share
+        measured["standard_errors"]["knn_out"] = math.sqrt(share * (1 - share) / len(queries))
+        measured["evaluation"].update(knn_out_anchors=len(anchors), knn_out_queries=len(queries))
+    return measured
 
 
-Features = Callable[[Dataset], torch.Tensor]
-
-
-def _features(job: Job, train: Dataset) -> Features:
-    """The map from a data set to vectors (N, d)."""
+def _embedding(job: Job, train: Dataset) -> evaluation.Embedding:
     if job.model == "pixels":
-        return lambda part: part.images.flatten(1)
+        return evaluation.Pixels()
     if job.model == "pca":
-        pca = PCA(job.d, svd_solver="covariance_eigh").fit(train.floats().flatten(1).numpy())
-        return lambda part: _chunked(
-            part, lambda x: torch.from_numpy(pca.transform(x.flatten(1).numpy()))
-        )
-    model = training.build_model(job.config(), train).eval()
-    with torch.no_grad():
-        return lambda part: _chunked(part, lambda x: model.encode(x)[0].detach())
-
-
-def _chunked(part: Dataset, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    starts = range(0, len(part), 2000)
-    return torch.cat([function(part.floats(slice(start, start + 2000))) for start in starts])
-
-
-def _accuracy(features: Features, anchors: Dataset, queries: Dataset) -> float:
-    return evaluation.knn_accuracy(
-        features(anchors), anchors.labels, features(queries), queries.labels, k=5
-    )
+        return evaluation.PCA(train, job.d)
+    channels, height, width = train.images.shape[1:]
+    return evaluation.Untrained(job.d, (channels, height, width), seed=job.seed)
 
 
 def _kept_accuracy(
-    features: Features,
+    embedding: evaluation.Embedding,
     anchors: Dataset,
     queries: Dataset,
-    cache: str | os.PathLike[str] | None,
+    cache: str | os.PathLike[str],
 ) -> float:
     """The accuracy, from the folder `cache` if it has been computed for the very same images."""
-    if cache is None:
-        return _accuracy(features, anchors, queries)
     sums = {"anchors": anchors.provenance.checksum, "queries": queries.provenance.checksum}
     path = Path(cache) / f"pixels-{sums['anchors'][:12]}-{sums['queries'][:12]}.json"
     if path.is_file():
         found = json.loads(path.read_text(encoding="utf-8"))
         if {key: found[key] for key in sums} == sums:
             return float(found["accuracy"])
-    accuracy = _accuracy(features, anchors, queries)
+    accuracy = evaluation.evaluate(embedding, queries, anchors=anchors, queries=queries)["knn_out"]
+    assert accuracy is not None
     atomic_write(path, json.dumps({**sums, "accuracy": accuracy}) + "\n")
     return accuracy

@@ -154,7 +154,14 @@ def execute(
             entry["data"] |= {"anchors": _provenance(anchors), "queries": _provenance(queries)}
         if job.trained:
             measured = measuring.model_metrics(
-                model, train_data, test_data, anchors, queries, job.measures(), job.seed
+                model,
+                train_data,
+                test_data,
+                anchors,
+                queries,
+                job.measures(),
+                job.config(),
+                job.seed,
             )
         else:
             measured = measuring.baseline_metrics(

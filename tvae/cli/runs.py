@@ -190,7 +190,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         if part is not None:
             print(part.provenance, flush=True)
     found = measuring.model_metrics(
-        trained.model, train_data, test_data, *out, measures, arguments.seed
+        trained.model, train_data, test_data, *out, measures, config, arguments.seed
     )
     printed = paper.row(
         config.dataset, config.model, config.action or "", config.residual, config.d
