@@ -60,7 +60,7 @@ def _page(page: str, names: list[str]) -> str:
         lines += ["```{eval-rst}", f".. automodule:: {name}"]
         exported = getattr(module, "__all__", None)
         # A package that hands on names from its modules lists them; they are described there.
-        links = {n: home(vars(module)[n], f"{name}.{n}") for n in exported or ()}
+        links = {n: home(getattr(module, n), f"{name}.{n}") for n in exported or ()}
         elsewhere = {n: target for n, target in links.items() if target != f"{name}.{n}"}
         here = [n for n in links if n not in elsewhere]
         if exported is None:
