@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tvae.data.affnist import CANVAS, chosen
+from tvae.data.affnist import chosen
+from tvae.data.affnist_maps import CANVAS
 from tvae.data.dataset import Dataset, describe
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
