@@ -175,3 +175,42 @@ def test_ray_is_asked_for_politely(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ValueError, match=r"tvae-book\[cluster\]"):
         engines.over_ray(jobs(), results=tmp_path, runs=tmp_path)
+
+
+def _started(folder: Path) -> dict[str, list[int]]:
+    """The processes that have begun each run, from the files in which the runs report."""
+    found: dict[str, list[int]] = {}
+    for path in (folder / "runs" / "events").glob("*.jsonl"):
+        lines = [json.loads(line) for line in path.read_text().splitlines(keepends=True)]
+        found[path.stem] = [line["pid"] for line in lines if line["event"] == "start"]
+    return found
+
+
+def test_on_ray_with_a_worker_killed_every_run_ends_in_the_ledger_once(tmp_path):
+    pytest.importorskip("ray", reason="Ray is an optional extra")
+    path = tmp_path / "sweep.yaml"
+    path.write_text(yaml.safe_dump({**SMALL, "models": ["vae"], "seeds": [0, 1, 2]}))
+    command = [sys.executable, "-m", "tvae.cli", "sweep", str(path), "--engine", "ray"]
+    command += ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
+    # Ray puts its sockets below the temporary folder, and their paths must be short
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ)
+    )
+    try:
+        while not any(_started(tmp_path).values()):
+            assert process.poll() is None, process.stdout.read()
+            time.sleep(0.05)
+        name, (worker, *_) = next((k, v) for k, v in _started(tmp_path).items() if v)
+        os.kill(worker, signal.SIGKILL)
+        said, _ = process.communicate()
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, said
+    began = _started(tmp_path)
+    assert len(began[name]) == 2 and len(set(began[name])) == 2, said
+    assert all(len(pids) == 1 for other, pids in began.items() if other != name)
+    found = ledger.entries(tmp_path / "results")
+    assert [entry["configuration"]["seed"] for entry in found] == [0, 1, 2]
+    assert all(entry["status"] == "ok" for entry in found)
+    assert said.count(": ok after") == 3

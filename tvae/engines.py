@@ -272,6 +272,7 @@ def over_ray(
     results, runs = Path(results).resolve(), Path(runs).resolve()
     started = not ray.is_initialized()
     if started:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing leaves this machine
         ray.init(address=address, log_to_driver=False, include_dashboard=False)
     board = Board({job.name: cost(job) for job in todo}, stream)
     # A killed worker process is a system failure for Ray, which then starts the task again; the
@@ -326,7 +327,7 @@ def _ray_task(order: dict[str, Any]) -> dict[str, Any]:
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(event) + "\n")
 
-    notify({"event": "start"})
+    notify({"event": "start", "pid": os.getpid()})
     return obey(order, notify)
 
 
