@@ -252,7 +252,7 @@ def test_seeds_and_splits_differ(mnist: Dataset) -> None:
     assert not torch.equal(train.rotation, test.rotation)
 
 
-def test_originals_are_divided_as_published() -> None:
+def test_originals_are_divided_five_to_one() -> None:
     sizes = {split: len(affnist.originals(split, "embedded")) for split in affnist.SPLITS}
     assert sizes == {"train": 5000, "validation": 1000, "test": 1000}
     train, validation = (affnist.originals(s, "embedded") for s in ("train", "validation"))

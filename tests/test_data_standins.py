@@ -95,7 +95,10 @@ def test_faces_of_a_class_share_their_mouth() -> None:
     a = torch.cat([mouth[:200], 3 * torch.eye(mouth.shape[1], dtype=torch.float64)])
     b = torch.cat([target[:200] - 0.5, torch.zeros(mouth.shape[1], dtype=torch.float64)])
     guess = mouth[200:] @ torch.linalg.lstsq(a, b[:, None]).solution[:, 0] > 0
-    assert float((guess == target[200:].bool()).double().mean()) > 0.7
+    is_open = target[200:].bool()
+    hits = (float(guess[is_open].double().mean()), float((~guess[~is_open]).double().mean()))
+    # the mean of both rates: 0.5 for any guess that ignores the picture, however unequal the classes
+    assert sum(hits) / 2 > 0.7, hits
 
 
 def test_stand_ins_refuse_nonsense() -> None:

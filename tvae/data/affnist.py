@@ -7,9 +7,13 @@ follow the published recipe, they are not the published images.
 Recipe, for each of the 32 versions of an original:
 rotation uniform in ±20°, shear uniform in ±0.2, horizontal and vertical expansion each uniform in
 0.8–1.2, then a translation uniform over the placements that lose no ink on the canvas.
-Originals: the first 50,000 MNIST training images (train), the last 10,000 (validation), the 10,000
-test images (test), so 1,600,000 / 320,000 / 320,000 images. Image number k is version k // N of
-original k % N, as in the published files, where file v holds one version of every original.
+Originals: 50,000 MNIST training images (train), the other 10,000 (validation), the 10,000 test
+images (test), so 1,600,000 / 320,000 / 320,000 images. Image number k is version k // N of original
+k % N.
+
+Settled here, because what is published does not say or no published file was at hand to compare
+with: that the *first* 50,000 training images are the training originals; the order of the images;
+the order in which expansion, shear and rotation are composed; bilinear interpolation.
 
 The maps themselves, and where ink may lie, are in `tvae.data.affnist_maps`.
 """
@@ -218,7 +222,7 @@ def _collect(chunks: Iterator[Dataset], total: int) -> Dataset:
 def originals(split: str, source: str = "regenerated", root: Path | None = None) -> Dataset:
     """The MNIST images that AffNIST's `split` is made from; the embedded sample in proportion.
 
-    The published set keeps the last sixth of the 60,000 training images for validation.
+    The last sixth of the training images is for validation; which sixth is our choice.
     """
     part = "test" if split == "test" else "train"
     if source == "embedded":

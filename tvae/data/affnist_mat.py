@@ -2,8 +2,9 @@
 
 Looked for under the data root in `affNIST/`: for the training split `training_batches.zip` or the
 folder `training_batches`, for validation `validation_batches...`, for test `test_batches...`,
-`test.mat` or `test.mat.zip`. Folders and archives hold `1.mat` to `32.mat`, each with one version
-of every original.
+`test.mat` or `test.mat.zip`. Folders and archives hold `1.mat` to `32.mat`, with equally many images
+(which is checked). The reader follows the description of the format; its tests write such files
+themselves.
 """
 
 from __future__ import annotations
