@@ -221,8 +221,13 @@ def baseline_metrics(
     labelled = test.provenance.name not in NO_IN_SAMPLE
     # Pixels out of sample have nothing to do with the data set, and take longest of all.
     keep = job.model == "pixels" and cache is not None
-    outside = {} if keep else {"anchors": anchors, "queries": queries}
-    found = evaluation.evaluate(embedding, test, train=train if labelled else None, **outside)
+    found = evaluation.evaluate(
+        embedding,
+        test,
+        train=train if labelled else None,
+        anchors=None if keep else anchors,
+        queries=None if keep else queries,
+    )
     measured = _measured(found)
     if keep and anchors is not None and queries is not None:
         assert cache is not None
