@@ -260,3 +260,13 @@ def test_a_changed_output_is_noticed(root: Path, tmp_path: Path) -> None:
         env=clean,
     )
     assert done.returncode == 1, done.stdout
+
+
+def test_notation_page_links_what_it_checks(root: Path) -> None:
+    """The names in its tables are those that its cell imports, all of them, no others."""
+    path = root / "book" / "02_notation.ipynb"
+    linked = set(re.findall(r"\{py:obj\}`([\w.]+)`", markdown(path)))
+    (source,) = [c.source for c in code_cells(path) if c.source.startswith("NAMES = [")]
+    statement = ast.parse(source).body[0]
+    assert isinstance(statement, ast.Assign)
+    assert linked == set(ast.literal_eval(statement.value))
