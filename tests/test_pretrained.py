@@ -9,7 +9,7 @@ import pytest
 import torch
 from ledgers import entry
 
-from tvae import ledger, released
+from tvae import data, evaluation, ledger, measuring, released, running, training
 from tvae.models import TVAE, VAE
 from tvae.paper import METRICS
 from tvae.sweep import Job
@@ -146,3 +146,60 @@ def test_everything_released_with_the_package_is_intact():
     for name in table.index:
         assert not released.pretrained(name).training
     assert table["megabytes"].sum() * 2**20 <= released.LIMIT
+
+
+def _agrees(found, held, names):
+    """Half precision has 11 bits: the metrics may move in the fourth digit, accuracies by a little."""
+    for name in names:
+        if held[name] is not None:
+            margin = 0.01 if name.startswith("knn") else 0.002 * abs(held[name]) + 0.02
+            assert abs(found[name] - held[name]) <= margin, name
+
+
+def test_metrics_of_the_rounded_weights_agree_with_the_ledger(tmp_path):
+    job = Job(
+        "mnist",
+        "tvae",
+        "A",
+        d=4,
+        measuring=tuple(
+            {
+                "anchors": 300,
+                "likelihood_images": 20,
+                "likelihood_samples": 20,
+                "queries": 100,
+            }.items()
+        ),
+        max_steps=5,
+    )
+    held = running.execute(job, results=tmp_path / "results", runs=tmp_path / "runs")
+    model = training.load(tmp_path / "runs" / job.name)
+    released.release(model, held, tmp_path / "released")
+    rounded = released.pretrained("mnist-A-4", folder=tmp_path / "released")
+    train, test = running.own_data("mnist", "embedded")
+    out = measuring.affnist("embedded", job.measures(), test)
+    found = measuring.model_metrics(
+        rounded, train, test, *out, job.measures(), job.config(), job.seed
+    )
+    _agrees(found["metrics"], held["metrics"], METRICS)
+
+
+@pytest.mark.parametrize("name", ["mnist-A-25", "fashion-mnist-VAE+-25"])
+def test_released_weights_agree_with_the_ledger_on_the_full_data(name):
+    if name not in released.names():
+        pytest.skip(f"{name} has not been released")
+    held = released.entry(name)
+    try:
+        train, test = running.own_data(held["configuration"]["dataset"], "full")
+    except data.DataNotFound as error:
+        pytest.skip(str(error))
+    assert test.provenance.checksum == held["data"]["test"]["checksum"]
+    found = evaluation.evaluate(
+        released.pretrained(name),
+        test,
+        train=train,
+        views=held["configuration"]["model"] != "vae",
+        likelihood_images=0,
+    )
+    shown = [name for name in METRICS if name not in ("mll", "knn_out")]
+    _agrees(found, held["metrics"], shown)
