@@ -15,8 +15,9 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,7 +198,7 @@ class Loop:
         order = order.to(self.device)
         record = torch.empty(0)
         self.model.train()
-        with _reproducible(self.device):
+        with _reproducible(self.device), _quiet(self.fabric.world_size):
             for i in range(steps):
                 batch = self.batch(order[i * size : (i + 1) * size])
                 terms = self.module(batch)
@@ -395,6 +396,19 @@ def _share(batch_size: int, fabric: Fabric) -> slice:
         )
     size = batch_size // fabric.world_size
     return slice(fabric.global_rank * size, (fabric.global_rank + 1) * size)
+
+
+@contextmanager
+def _quiet(processes: int) -> Iterator[None]:
+    """Without a warning of data-parallel training that has no consequence here.
+
+    It compares the strides of weights and gradients, and these differ in the first layer: in a
+    dimension of size one, where a stride means nothing.
+    """
+    with warnings.catch_warnings():
+        if processes > 1:
+            warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
+        yield
 
 
 def _reproducible(device: torch.device) -> AbstractContextManager[Any]:

@@ -13,8 +13,10 @@ environment variable TVAE_MAX_STEPS limits the steps of every call, for trials.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from safetensors.torch import load as load_tensors
+from safetensors.torch import load_file
 from safetensors.torch import save as dump_tensors
 from torch import Tensor
 from tqdm import tqdm
@@ -34,6 +36,7 @@ from tvae.checkpoints import Checkpoint, CheckpointError, SaveError
 from tvae.checks import check_images
 from tvae.data import Dataset
 from tvae.devices import make_fabric, pick_device
+from tvae.files import atomic_write
 from tvae.history import History
 from tvae.loop import Loop, NotFinite, Sampler, Schedule, max_steps_from_environment
 from tvae.models import TVAE, VAE
@@ -174,11 +177,16 @@ def train(
         progress=progress,
     )
     fabric = make_fabric(device, devices=devices, strategy=strategy, precision=precision)
-    settings, weights, rows = fabric.launch(partial(_run, task=task))
-    model = models.build(settings)
-    model.load_state_dict(load_tensors(weights))
-    model.to(fabric.device).eval()
-    return Run(model, History(rows), task.folder)
+    if fabric.world_size == 1:
+        model, history = _run(fabric, task)
+    else:
+        # Fabric may train in processes that are gone afterwards: what they made comes as files
+        with tempfile.TemporaryDirectory(prefix="tvae-") as place:
+            fabric.launch(partial(_run_apart, task=task, place=Path(place)))
+            left = json.loads((Path(place) / "left.json").read_text())
+            model, history = models.build(left["settings"]), History(left["history"])
+            model.load_state_dict(load_file(Path(place) / "left.safetensors"))
+    return Run(model.to(fabric.device).eval(), history, task.folder)
 
 
 @dataclass(frozen=True)
@@ -195,8 +203,16 @@ class _Task:
     progress: bool | None
 
 
-def _run(fabric: Fabric, task: _Task) -> tuple[dict[str, Any], bytes, list[dict[str, Any]]]:
-    """The run, in each process; the model goes back as settings and safetensors."""
+def _run_apart(fabric: Fabric, task: _Task, place: Path) -> None:
+    """The run in one of several processes; each leaves the same result (they rename it into place)."""
+    model, history = _run(fabric, task)
+    left = {"settings": model.settings, "history": list(history)}
+    atomic_write(place / "left.json", json.dumps(left))
+    atomic_write(place / "left.safetensors", dump_tensors(checkpoints.dense(model.state_dict())))
+
+
+def _run(fabric: Fabric, task: _Task) -> tuple[VAE | TVAE, History]:
+    """The run itself, from the first checkpoint found to the last epoch."""
     config, history = task.config, History()
     model = build_model(config, task.train_data)
     with ExitStack() as stack:
@@ -229,12 +245,7 @@ def _run(fabric: Fabric, task: _Task) -> tuple[dict[str, Any], bytes, list[dict[
             _publish(fabric, task, loop, history)
             for callback in task.callbacks:
                 callback(model, history)
-    model.eval()
-    weights = {
-        name: tensor.detach().cpu().contiguous().clone()
-        for name, tensor in model.state_dict().items()
-    }
-    return model.settings, dump_tensors(weights), list(history)
+    return model, history
 
 
 def build_model(config: RunConfig, data: Dataset) -> VAE | TVAE:
