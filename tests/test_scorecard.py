@@ -171,6 +171,13 @@ def test_a_transformation_borrowed_from_a_twin_is_ones_own(batch):
     assert lent.borrowed != lent.none
 
 
+def test_schedule_is_short_for_quick_and_the_presets_own_otherwise():
+    quick = scorecard.schedule(tvae.presets.get("quick"), 7)
+    assert quick == {"steps": 7, "batch_size": 50, "learning_rate": 2e-3}
+    full = scorecard.schedule(tvae.presets.get("paper"), 7)
+    assert full == {"epochs": 200, "batch_size": 100, "learning_rate": 1e-4, "halve_every": 50}
+
+
 def test_errors_speak(batch):
     with pytest.raises(TypeError, match="needs a TVAE, not VAE"):
         scorecard.measure(VAE(D), batch)

@@ -14,15 +14,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 import pandas as pd
 import torch
 
 from tvae.models import TVAE, reparameterise
 from tvae.objective import mmd_linear
+from tvae.presets import Preset
 from tvae.transforms import TripletBatch, Triplets
 
-__all__ = ["COLUMNS", "Borrowed", "Score", "borrow", "measure", "relative_error", "table"]
+__all__ = [
+    "COLUMNS",
+    "Borrowed",
+    "Score",
+    "borrow",
+    "measure",
+    "relative_error",
+    "schedule",
+    "table",
+]
+
+
+def schedule(preset: Preset, steps: int) -> dict[str, Any]:
+    """The arguments of `tvae.fit` that say how long to train, for a preset.
+
+    For `quick`, so many `steps` with batches half the usual size at twice the usual rate, which
+    learns more in a few seconds than fewer steps of the usual kind. For the others, the preset's own
+    schedule.
+    """
+    if preset.name == "quick":
+        return {
+            "steps": steps,
+            "batch_size": preset.batch_size // 2,
+            "learning_rate": 2 * preset.learning_rate,
+        }
+    return {
+        "epochs": preset.epochs,
+        "batch_size": preset.batch_size,
+        "learning_rate": preset.learning_rate,
+        "halve_every": preset.halve_every,
+    }
 
 
 @dataclass(frozen=True)
