@@ -55,7 +55,8 @@ test: $(STAMP) ## linter, type checker, tests, and all chapters compared with th
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg tests book
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
+		--nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg tests book
 
 bench: $(BENCH_STAMP) ## measure speeds, beside those of other libraries
 	$(BIN)/python benchmarks/run.py

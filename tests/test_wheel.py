@@ -100,6 +100,9 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path, root: Path) -> No
     packaged = {n for n in names if ".dist-info/" not in n}
     assert all(n.startswith("tvae/") for n in packaged)
     wanted = {p.relative_to(root).as_posix() for p in tracked(root) if root / "tvae" in p.parents}
+    # the ledger of runs lies beside the package in the repository, and within it in the wheel
+    results = [p for p in tracked(root) if root / "results" in p.parents]
+    wanted |= {f"tvae/_results/{p.relative_to(root / 'results').as_posix()}" for p in results}
     assert packaged == wanted
     assert f"tvae_book-{project.version(root)}.dist-info/licenses/LICENSE" in names
 
