@@ -18,6 +18,15 @@ from tvae.evaluation.knn import Neighbours, knn_accuracy, knn_predict, vote
 BACKENDS = ("torch", "faiss")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Small arrays gain nothing from a second thread, and on a busy machine lose much by it."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def plain_search(anchors, queries, k):
     """Indices by exact rational arithmetic; of equal distances the first anchor wins."""
     found = []
