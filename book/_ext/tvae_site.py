@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import importlib
 import importlib.util
@@ -213,6 +214,8 @@ def resolve(app: Sphinx, env: Any, node: nodes.Element, content: nodes.Element) 
         if not full:
             return content
         target = full
+    elif around and _imported_for_types(around, target):
+        return content
     if target.split(".")[0] == "tvae":
         domain = env.get_domain("py")
         full = canonical(target)
@@ -224,6 +227,17 @@ def resolve(app: Sphinx, env: Any, node: nodes.Element, content: nodes.Element) 
     if target in vars(builtins) or (target and _exists(target)):
         return content
     return None
+
+
+def _imported_for_types(module: Any, name: str) -> bool:
+    """Whether a module imports `name` from another package, if only for the type checker."""
+    tree = ast.parse(inspect.getsource(module))
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and (node.module or "").split(".")[0] != "tvae"
+        and name in [alias.asname or alias.name for alias in node.names]
+        for node in ast.walk(tree)
+    )
 
 
 def _exists(name: str) -> bool:
