@@ -316,6 +316,16 @@ def test_the_environment_can_limit_the_steps(monkeypatch):
             fit(vae(), pictures(), epochs=1, batch_size=10, device="cpu")
 
 
+@pytest.mark.parametrize("preset", ["quick", "book", "paper"])
+def test_every_preset_can_be_tried_in_a_few_steps(preset, monkeypatch):
+    monkeypatch.setenv("TVAE_MAX_STEPS", "2")
+    data = dataset(200)
+    settings = RunConfig.from_preset("mnist", action="N", residual=True, d=3, preset=preset)
+    history = train(settings, data, device="cpu").history
+    assert history.capped and [row["step"] for row in history] == [2]
+    assert history[0]["learning_rate"] == settings.learning_rate
+
+
 def test_a_limit_does_not_change_the_steps_before_it():
     free = fit(vae(), pictures(), steps=4, batch_size=10, device="cpu")
     data = dataset()

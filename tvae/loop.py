@@ -244,7 +244,7 @@ class Loop:
         self.model.eval()
         sums: Tensor | None = None
         for chunk in images.split(_TEST_CHUNK):
-            terms = self.module(Batch((floats(chunk),), noise)).double() * len(chunk)
+            terms = self.module(Batch((floats(chunk),), noise)).cpu().double() * len(chunk)
             sums = terms if sums is None else sums + terms
         assert sums is not None
         means = dict(zip(self.loss.names, (sums / len(images)).tolist(), strict=True))
@@ -267,13 +267,14 @@ class Loop:
         """Means of the recorded steps (n, K); an error that names step and term if not finite."""
         if self.fabric.world_size > 1:  # so that all processes see the same and stop together
             record = self.fabric.all_reduce(record.clone(), reduce_op="mean")
+        record = record.cpu().double()  # in this order: Apple's GPUs have no double precision
         bad = (~torch.isfinite(record)).nonzero()
         if len(bad):
             row, column = bad[0].tolist()
             step = self.step - len(record) + row + 1
             name, value = self.loss.names[column], float(record[row, column])
             raise NotFinite(f"The loss term {name} became {value} at step {step}.", step, name)
-        values = record.double().mean(0).tolist()
+        values = record.mean(0).tolist()
         total = sum(
             self.weights.get(n, 1.0) * v for n, v in zip(self.loss.names, values, strict=True)
         )
