@@ -104,7 +104,8 @@ class Loss(nn.Module):
             terms = objective.vae_terms(self.model, views[0], batch.noise)
         else:
             assert isinstance(self.model, TVAE)
-            terms = objective.tvae_terms(self.model, *views, batch.noise, analytic=self.analytic)
+            x0, x1, x2 = views
+            terms = objective.tvae_terms(self.model, x0, x1, x2, batch.noise, self.analytic)
         self.names = tuple(name for name, _ in terms.items())
         return torch.stack([value for _, value in terms.items()]).mean(1)
 
@@ -266,7 +267,9 @@ class Loop:
     def _check(self, record: Tensor) -> dict[str, float]:
         """Means of the recorded steps (n, K); an error that names step and term if not finite."""
         if self.fabric.world_size > 1:  # so that all processes see the same and stop together
-            record = self.fabric.all_reduce(record.clone(), reduce_op="mean")
+            reduced = self.fabric.all_reduce(record.clone(), reduce_op="mean")
+            assert isinstance(reduced, Tensor)
+            record = reduced
         record = record.cpu().double()  # in this order: Apple's GPUs have no double precision
         bad = (~torch.isfinite(record)).nonzero()
         if len(bad):
