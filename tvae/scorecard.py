@@ -195,11 +195,16 @@ class Borrowed:
     - `none`: from the code of x, without an action;
     - `borrowed`: after the action of a τ that was read off *another* picture's triplet by f;
     - `own`: after the action of the τ that was read off this picture's own triplet by f.
+
+    `sided` is the part of the pictures for which the borrowed τ tells f from f⁻¹: what is decoded
+    from r(z, τ) and r(z, τ⁻¹) fits x1 and x2 better than x2 and x1. One half is chance: then τ
+    transfers only what both views have in common.
     """
 
     none: float
     borrowed: float
     own: float
+    sided: float
 
     @property
     def share(self) -> float:
@@ -223,7 +228,7 @@ def borrow(
     mode = model.training
     model.eval()
     lender = torch.arange(n).roll(-shift)
-    sums = torch.zeros(3, dtype=torch.float64)
+    sums, sided = torch.zeros(3, dtype=torch.float64), 0
     try:
         for rows in torch.arange(n).split(chunk):
             parameters = batch.parameters[lender[rows]]
@@ -234,9 +239,13 @@ def borrow(
             _, tau_other = model.infer(batch.x1[lender[rows]], batch.x2[lender[rows]])
             for k, tau in enumerate((None, tau_other, tau_own)):
                 codes = (z, z) if tau is None else (model.act(z, tau), model.act_inverse(z, tau))
-                for code, view in zip(codes, views, strict=True):
-                    sums[k] += model.nll(model.decode_logits(code), view).sum().double().cpu() / 2
+                raw = [model.decode_logits(code) for code in codes]
+                straight = model.nll(raw[0], views[0]) + model.nll(raw[1], views[1])
+                sums[k] += straight.sum().double().cpu() / 2
+                if k == 1:
+                    crossed = model.nll(raw[0], views[1]) + model.nll(raw[1], views[0])
+                    sided += int((straight < crossed).sum())
     finally:
         model.train(mode)
     none, borrowed, own_tau = (float(s) / n for s in sums)
-    return Borrowed(none, borrowed, own_tau)
+    return Borrowed(none, borrowed, own_tau, sided / n)
