@@ -82,13 +82,15 @@ class FromPoint(nn.ConvTranspose2d):
 
 
 class Transpose(nn.ConvTranspose2d):
-    """PyTorch's transposed convolution with the bias added apart.
+    """PyTorch's transposed convolution with the bias added apart where gradients are wanted.
 
     The result is the same; the gradient of the bias is then a plain sum, where the fused backward
     pass takes longer for it than for the gradients of input and weight together.
     """
 
     def forward(self, x: torch.Tensor, output_size: list[int] | None = None) -> torch.Tensor:
+        if not torch.is_grad_enabled():  # nothing to gain then, and a pass over memory to lose
+            return F.conv_transpose2d(x, self.weight, self.bias, self.stride, self.padding)
         stride, padding = self.stride[0], int(self.padding[0])
         y = F.conv_transpose2d(x, self.weight, None, stride, padding)
         return y if self.bias is None else y.add_(self.bias[:, None, None])

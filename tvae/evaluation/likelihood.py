@@ -29,7 +29,7 @@ __all__ = ["LogLikelihood", "log_likelihood"]
 
 BLOCK = 1024  # draws of one image between two updates of its sums
 GROUP = 8192  # draws of all images whose noise is made at once
-CPU_PIXELS = 2**18  # pixels decoded at once: activations stay near the cache, see benchmarks
+CPU_PIXELS = 2**19  # pixels decoded at once: more gains nothing, see benchmarks/likelihood.py
 GPU_PIXELS = 2**23
 
 
