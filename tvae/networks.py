@@ -89,9 +89,9 @@ class Transpose(nn.ConvTranspose2d):
     """
 
     def forward(self, x: torch.Tensor, output_size: list[int] | None = None) -> torch.Tensor:
-        if not torch.is_grad_enabled():  # nothing to gain then, and a pass over memory to lose
-            return F.conv_transpose2d(x, self.weight, self.bias, self.stride, self.padding)
         stride, padding = self.stride[0], int(self.padding[0])
+        if not torch.is_grad_enabled():  # nothing to gain then, and a pass over memory to lose
+            return F.conv_transpose2d(x, self.weight, self.bias, stride, padding)
         y = F.conv_transpose2d(x, self.weight, None, stride, padding)
         return y if self.bias is None else y.add_(self.bias[:, None, None])
 
