@@ -15,8 +15,6 @@ _workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _threads = str(max(1, (os.cpu_count() or 1) // _workers))
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, _threads)
-# No window, whatever the machine offers.
-os.environ.setdefault("MPLBACKEND", "agg")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import hypothesis
+import matplotlib
 import pytest
+
+# No window, whatever the machine offers. Not by MPLBACKEND: the chapters' kernels would inherit it,
+# and their figures would vanish.
+matplotlib.use("agg")
 
 # No deadline: a test may never depend on how busy the machine is.
 hypothesis.settings.register_profile(
