@@ -15,9 +15,9 @@ belong among the k. Queries for which it could are searched again with four time
 counts as nearer. The class is that of the majority of the k neighbours; of classes with equally many
 votes the one that holds the nearest neighbour wins.
 
-**Where it runs.** The candidates come from torch, on the device asked for, or from faiss. On two cores
-with AVX-512, and with 100,000 anchors of dimension 25, torch took a quarter of the time faiss 1.15 and
-scikit-learn 1.9 took, so torch is the default; `benchmarks/knn.py` compares all three. faiss brings an
+**Where it runs.** The candidates come from torch, on the device asked for, or from faiss on the CPU. At
+100,000 anchors of dimension 25, torch took less than half the time of faiss 1.15 on a core with
+AVX-512, so it is the default; `benchmarks/knn.py` compares both, and scikit-learn. faiss brings an
 OpenMP runtime of its own: its threads come on top of torch's and are held to torch's number while it
 searches.
 """
