@@ -59,9 +59,10 @@ CONTRAST = """
         !e.checkVisibility({checkOpacity: true, checkVisibilityCSS: true})) continue;
     if (e.closest('script, style, mjx-assistive-mml, .visually-hidden, [aria-hidden="true"]'))
       continue;
-    const style = getComputedStyle(e);
+    const ink = parse(getComputedStyle(e).color);
+    for (let p = e; p; p = p.parentElement) ink.a *= Number(getComputedStyle(p).opacity);
     const ground = behind(e);
-    const [a, b] = [light(over(parse(style.color), ground)), light(ground)];
+    const [a, b] = [light(over(ink, ground)), light(ground)];
     const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     const wanted = e.closest('pre, .highlight') ? 3.0 : 4.5;
     if (contrast < wanted)
