@@ -10,11 +10,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent
 
-# Before torch is imported, here or in a kernel: processes side by side share the cores.
-_workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-_threads = str(max(1, (os.cpu_count() or 1) // _workers))
-for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_name, _threads)
+# Before torch is imported, here or in a kernel: workers side by side share the cores. Only in the
+# workers, for they inherit what the process that starts them sets; threads that wait for a core
+# they do not get make everything many times slower.
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    _workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(_name, str(max(1, (os.cpu_count() or 1) // _workers)))
 
 
 def pytest_configure(config: pytest.Config) -> None:
