@@ -55,8 +55,10 @@ def make_environment(folder: Path) -> Path:
     # how the editable installation of the repository stays out of sight.
     paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     (packages / "packages.pth").write_text("\n".join(sorted(paths)) + "\n")
-    absent = run(python, "-c", "import tvae", cwd=folder)
-    assert "No module named 'tvae'" in absent.stderr, "the repository must be out of sight"
+    # a module of the package, not the package: an editable installation leaves a folder `tvae` with
+    # a copy of the ledger, which Python takes for a namespace
+    absent = run(python, "-c", "import tvae.models", cwd=folder)
+    assert "No module named 'tvae" in absent.stderr, "the repository must be out of sight"
     return python
 
 
