@@ -16,7 +16,6 @@ from tvae.models import VAE
 from tvae.seeding import generator
 from tvae.sweep import Job
 from tvae.training import build_model
-from tvae.transforms import Triplets
 
 __all__ = ["Cost", "estimate", "images_of"]
 
@@ -82,7 +81,7 @@ def _step(job: Job, steps: int) -> float:
         data.images,
         loop.Schedule(steps + 1, config.learning_rate, None, config.batch_size),
         seed=0,
-        triplets=None if job.model == "vae" else Triplets(config.families, config.geometry),
+        triplets=None if job.model == "vae" else config.triplets(),
     )
     return _timed(trained.run_epoch, steps)  # an epoch of one batch is one step
 

@@ -23,7 +23,6 @@ from tvae.objective import vae_terms
 from tvae.presets import RunConfig
 from tvae.seeding import generator
 from tvae.sweep import Job
-from tvae.transforms import Triplets
 
 __all__ = [
     "affnist",
@@ -116,7 +115,7 @@ def model_metrics(
         train=train if labelled else None,
         anchors=anchors,
         queries=queries,
-        triplets=Triplets(config.families, config.geometry),
+        triplets=config.triplets(),
         views=config.model != "vae",
         seed=seed,
         likelihood_samples=measures["likelihood_samples"],

@@ -17,6 +17,7 @@ from typing import Any
 
 from tvae import actions
 from tvae.checks import check_dimension
+from tvae.transforms import Triplets
 
 __all__ = ["DATASETS", "MODELS", "PRESETS", "Preset", "RunConfig", "get"]
 
@@ -104,6 +105,8 @@ class RunConfig:
     analytic: bool = False  # C1 and C2 from the posterior means instead of from samples
     families: tuple[str, ...] = ("rotation", "tilt", "shear")  # transformations of the triplets
     geometry: str = "clean"  # how the triplets are warped: "clean" or "augmentor"
+    # Bilinear warps blur: about 20 nats of an MNIST digit's cross-entropy are then the blur's alone.
+    interpolation: str = "bicubic"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "families", tuple(self.families))
@@ -133,6 +136,7 @@ class RunConfig:
         rate = self.learning_rate
         if not isinstance(rate, (int, float)) or not math.isfinite(rate) or rate <= 0:
             raise ValueError(f"The learning rate must be a positive number, not {rate!r}.")
+        self.triplets()  # refuses families, a geometry or an interpolation that there is not
 
     def _check_action(self) -> None:
         if self.action is None:
@@ -219,6 +223,10 @@ class RunConfig:
     def file_name(self) -> str:
         """`name` without the characters that shells and file systems dislike: `mnist-MR-26`."""
         return self.name.replace("^", "")
+
+    def triplets(self) -> Triplets:
+        """The sampler of the views that this run is trained and measured on."""
+        return Triplets(self.families, self.geometry, interpolation=self.interpolation)
 
     def rate(self, epoch: int) -> float:
         """The learning rate during this epoch (the first is 0): halved every `halve_every`."""

@@ -19,8 +19,8 @@ A file without `runs` is a single block. Lists may be written as single values. 
 - M and MA rotate pairs of coordinates and need an even d: `d: [25]` means 26 for them, as in the
   paper.
 - `models` may contain the baselines of the kNN columns: `pixels`, `pca`, `untrained`.
-- `epochs`, `learning_rate`, `halve_every`, `batch_size`, `source`, `analytic`, `families` and
-  `geometry` replace what the preset says about training.
+- `epochs`, `learning_rate`, `halve_every`, `batch_size`, `source`, `analytic`, `families`,
+  `geometry` and `interpolation` replace what the preset says about training.
 - `anchors`, `queries`, `likelihood_samples`, `likelihood_images` and `likelihood_error` (the standard
   error in nats that the log-likelihood has to reach) replace what it says about measuring.
 - `epoch_images: 60000` makes the schedule count in passes of that many images instead of passes
@@ -62,6 +62,7 @@ _TRAINING = (
     "analytic",
     "families",
     "geometry",
+    "interpolation",
 )
 _MEASURING = (
     "anchors",
@@ -151,7 +152,7 @@ class Job:
         if not self.trained:
             for name in ("epochs", "learning_rate", "halve_every", "batch_size", "analytic"):
                 del config[name]
-            del config["families"], config["geometry"]
+            del config["families"], config["geometry"], config["interpolation"]
             measures = {name: measures[name] for name in ("anchors", "queries")}
         config.update(measures)
         config["epoch_images"] = self.epoch_images if self.trained else None

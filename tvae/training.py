@@ -280,7 +280,7 @@ def _schedule(task: _Task) -> Schedule:
 def _triplets(config: RunConfig) -> Triplets | None:
     if config.model == "vae":
         return None
-    return Triplets(families=config.families, geometry=config.geometry)
+    return config.triplets()
 
 
 def _publish(fabric: Fabric, task: _Task, loop: Loop, history: History) -> None:
