@@ -2,6 +2,7 @@
 
     python scripts/release_weights.py                 # every model of the list below that is finished
     python scripts/release_weights.py mnist-A-25      # only these
+    python scripts/release_weights.py --tags "" five-epochs    # else from a shorter run
 
 Takes the trained run from the folder of runs and its entry from the ledger, writes half-precision
 weights and their description into tvae/released/. What is not finished is named and left out.
@@ -37,6 +38,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", default=list(RELEASED), help="runs, as in the ledger")
     parser.add_argument("--preset", default="book")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--tags", nargs="*", default=[""], help="of the runs, the first that is there ('': no tag)"
+    )
     parser.add_argument("--runs", default="runs", help="the folder of runs (default: runs)")
     parser.add_argument("--results", default=None, help="the ledger (default: the project's own)")
     parser.add_argument("--into", default=None, help="where to write (default: the package)")
@@ -45,14 +49,15 @@ def main() -> int:
     missing = 0
     for name in arguments.names:
         stem = f"{name}_{arguments.preset}_seed{arguments.seed}"
-        path, run = results / f"{stem}.json", Path(arguments.runs) / stem
-        if not path.is_file() or not run.is_dir():
-            what = "entry in the ledger" if not path.is_file() else "run folder"
-            print(f"{name}: no {what}, left out")
+        for tag in arguments.tags:
+            path, run = results / tag / f"{stem}.json", Path(arguments.runs) / tag / stem
+            if path.is_file() and run.is_dir():
+                written = released.release(tvae.load(run), ledger.read(path), arguments.into)
+                print(f"{name}: {written.stat().st_size / 2**20:.2f} MB", f"({tag})" if tag else "")
+                break
+        else:
+            print(f"{name}: no entry in the ledger or no run folder, left out")
             missing += 1
-            continue
-        written = released.release(tvae.load(run), ledger.read(path), arguments.into)
-        print(f"{name}: {written.stat().st_size / 2**20:.2f} MB")
     total = sum(path.stat().st_size for path in released._folder(arguments.into).glob("*.safet*"))
     print(f"together {total / 2**20:.1f} MB of at most {released.LIMIT / 2**20:.0f} MB")
     return 1 if missing == len(arguments.names) else 0

@@ -223,6 +223,7 @@ def test_chapter_accepts_the_larger_presets(
 ) -> None:
     """A few steps with the settings of the preset; a history that was cut short says so."""
     monkeypatch.setenv("TVAE_MAX_STEPS", "3")
+    monkeypatch.setenv("TVAE_RUNS", str(tmp_path / "runs"))
     result = execute.execute(path, tmp_path / path.name, {"preset": preset})
     assert result.failure == ""
     assert result.preset == preset
