@@ -10,29 +10,32 @@ whose file is deleted has no row.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from tvae import ledger, paper, sweep
 from tvae.paper import METRICS
 
-__all__ = ["FORMATS", "compare", "report"]
+__all__ = ["BASELINES", "FORMATS", "LABELS", "compare", "is_label", "label_of", "report"]
 
 FORMATS = ("text", "markdown", "latex")
 
 _DATASETS = (*paper.DATASETS, "celeba", "affnist", "glyphs", "faces")
-_ORDER = ("A", "M", "M^R", "MA", "MA^R", "T", "T^R", "N", "N^R", "VAE+", "VAE")
-_BASELINES = {"pca": "PCA", "untrained": "untrained", "pixels": "pixels"}
+#: The eleven kinds of model in the paper's tables, and the baselines that they lack.
+LABELS = ("A", "M", "M^R", "MA", "MA^R", "T", "T^R", "N", "N^R", "VAE+", "VAE")
+BASELINES = {"pca": "PCA", "untrained": "untrained", "pixels": "pixels"}
 
 
-def _label(row: pd.Series) -> str:
+def label_of(row: Mapping[str, Any] | pd.Series) -> str:
+    """A configuration or a row of a table as the tables write it: `A`, `M^R`, `VAE+`, `PCA`."""
     if row["model"] == "tvae":
         return row["action"] + ("^R" if row["residual"] else "")
-    return _BASELINES.get(row["model"], row["model"].upper())
+    return BASELINES.get(row["model"], row["model"].upper())
 
 
-def _wanted(label: str, names: Iterable[str]) -> bool:
+def is_label(label: str, names: Iterable[str]) -> bool:
     """Whether one of `names` means this row: `M^R` and `MR` are the same, case does not matter."""
     plain = label.replace("^", "").lower()
     return any(name.replace("^", "").lower() == plain for name in names)
@@ -54,12 +57,12 @@ def compare(
     includes M and MA at 26, and raw pixels, which have no d to choose. `tag=None` means every tag.
     """
     table = ledger.table(results)
-    table["label"] = [_label(row) for _, row in table.iterrows()]
+    table["label"] = [label_of(row) for _, row in table.iterrows()]
     if dataset is not None:
         table = table[table["dataset"] == dataset]
     if action is not None:
         names = [action] if isinstance(action, str) else list(action)
-        table = table[[_wanted(label, names) for label in table["label"]]]
+        table = table[[is_label(label, names) for label in table["label"]]]
     if d is not None:
         keep = [
             row["model"] == "pixels" or row["d"] == sweep.even(row["action"] or None, d)
@@ -117,7 +120,7 @@ def _sections(found: pd.DataFrame) -> list[tuple[str, list[list[str]]]]:
         set(zip(found["dataset"], found["preset"], found["tag"], strict=True)),
         key=lambda key: (_position(key[0], _DATASETS), key),
     )
-    labels = (*_ORDER, *_BASELINES.values())
+    labels = (*LABELS, *BASELINES.values())
     for dataset, preset, tag in keys:
         part = found[
             (found["dataset"] == dataset) & (found["preset"] == preset) & (found["tag"] == tag)
@@ -128,8 +131,8 @@ def _sections(found: pd.DataFrame) -> list[tuple[str, list[list[str]]]]:
         runs = sorted(
             set(zip(part["label"], part["d"], part["seed"], strict=True)),
             key=lambda run: (
-                run[0] not in _ORDER,
-                -(run[1] + run[1] % 2) if run[0] in _ORDER else 0,
+                run[0] not in LABELS,
+                -(run[1] + run[1] % 2) if run[0] in LABELS else 0,
                 _position(run[0], labels),
                 run[1],
                 run[2],

@@ -1,0 +1,160 @@
+"""The standing: every row of the paper, beside the run nearest to it, and never beside another."""
+
+from __future__ import annotations
+
+import itertools
+
+import pandas as pd
+import pytest
+from ledgers import entry
+
+from tvae import ledger, paper, report, standing
+from tvae.sweep import Job
+
+
+def job(tag="", preset="book", model="tvae", action="A", **more):
+    return Job("mnist", model, action if model == "tvae" else None, preset=preset, tag=tag, **more)
+
+
+def write(results, made, steps=None, status="ok"):
+    value = entry(made, status=status)
+    if steps is not None:
+        value["training"]["steps"] = steps
+    ledger.write(value, results)
+    return value
+
+
+# From the best to the worst: each must be chosen when all that come before are absent.
+CHAIN = [
+    (job(preset="paper"), 5),
+    (job(), 10),
+    (job(seed=1), 10),
+    (job("longer"), 30),
+    (job("shorter"), 20),
+]
+
+
+@pytest.mark.parametrize("first", range(len(CHAIN)))
+def test_preference(tmp_path, first):
+    # written worst first and best first: the order of the files must not matter
+    for order, folder in ((1, tmp_path / "a"), (-1, tmp_path / "b")):
+        for made, steps in CHAIN[first:][::order]:
+            write(folder, made, steps)
+        assert standing.best("mnist", "A", 25, folder)["configuration"] == json_like(
+            CHAIN[first][0].configuration()
+        )
+
+
+def json_like(configuration):
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in configuration.items()}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        job("smoke"),
+        job("stability"),
+        job(preset="quick"),
+        job("moved", training=(("families", ("rotation", "translation")),)),
+        job(training=(("source", "embedded"),)),
+    ],
+)
+def test_other_experiments_never_count(tmp_path, made):
+    write(tmp_path, made, 10**6)
+    assert standing.best("mnist", "A", 25, tmp_path) is None
+
+
+def test_failed_runs_never_count(tmp_path):
+    write(tmp_path, job(), status="failed")
+    assert standing.best("mnist", "A", 25, tmp_path) is None
+    shorter = write(tmp_path, job("shorter"), 20)
+    assert standing.best("mnist", "A", 25, tmp_path) == shorter
+
+
+def test_labels_and_dimensions(tmp_path):
+    made = {
+        ("M", 26): job(action="M", d=26),
+        ("M^R", 26): job(action="M", residual=True, d=26),
+        ("N^R", 25): job(action="N", residual=True),
+        ("VAE+", 25): job(model="vae+"),
+        ("VAE", 25): job(model="vae"),
+        ("PCA", 25): job(model="pca"),
+        ("untrained", 25): job(model="untrained"),
+        ("pixels", 784): job(model="pixels", d=784),
+    }
+    written = {key: write(tmp_path, value) for key, value in made.items()}
+    for (label, d), value in written.items():
+        nominal = 25
+        for name in (label, label.lower(), label.replace("^", "")):
+            assert standing.best("mnist", name, nominal, tmp_path) == value
+        assert standing.best("mnist", label, d, tmp_path) == value
+        assert standing.best("fashion-mnist", label, nominal, tmp_path) is None
+        if label != "pixels":
+            assert standing.best("mnist", label, 100, tmp_path) is None
+    assert standing.best("mnist", "pixels", None, tmp_path) == written["pixels", 784]
+
+
+def test_wrong_questions_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"no row 'Q'.*A, M, M\^R"):
+        standing.best("mnist", "Q", 25, tmp_path)
+    with pytest.raises(ValueError, match="needs a dimension"):
+        standing.best("mnist", "A", None, tmp_path)
+    with pytest.raises(ValueError, match="no table of 'celeba'"):
+        standing.rows("celeba", results=tmp_path)
+    with pytest.raises(ValueError, match="no rows of d = 26"):
+        standing.rows(d=26, results=tmp_path)
+
+
+def test_rows_are_the_papers_and_the_baselines(tmp_path):
+    table = standing.rows(results=tmp_path)
+    printed = paper.tables().appendix
+    ours = table[table["label"].isin(report.LABELS)]
+    assert len(ours) == len(printed) == 99
+    assert ours["label"].tolist() == [report.label_of(row) for _, row in printed.iterrows()]
+    assert ours["d"].tolist() == printed["d"].tolist()
+    assert set(zip(ours["label"], ours["nominal"], strict=True)) == set(
+        itertools.product(report.LABELS, standing.DIMENSIONS)
+    )
+    for metric in paper.METRICS:
+        pd.testing.assert_series_equal(
+            ours[f"{metric}_paper"], printed[metric], check_names=False, check_index=False
+        )
+        assert table[metric].isna().all() and table[f"{metric}_se"].isna().all()
+    rest = table[~table["label"].isin(report.LABELS)]
+    assert len(rest) == 3 * (3 + 3 + 1)
+    assert rest[[f"{m}_paper" for m in paper.METRICS]].isna().all(axis=None)
+    assert table["seconds"].isna().all() and (table["preset"] == "").all()
+
+
+def test_rows_hold_what_best_finds(tmp_path):
+    written = [
+        write(tmp_path, job(action="M", d=26)),
+        write(tmp_path, job("shorter", model="vae"), 7),
+        write(tmp_path, job(model="pixels", d=784)),
+        write(tmp_path, Job("omniglot", "tvae", "N", True, 100, preset="paper")),
+    ]
+    table = standing.rows(results=tmp_path)
+    run = table[table["preset"] != ""]
+    assert len(run) == len(written)
+    for _, row in run.iterrows():
+        found = standing.best(row["dataset"], row["label"], row["nominal"] or None, tmp_path)
+        assert found in written
+        for metric in paper.METRICS:
+            for column, source in ((metric, "metrics"), (f"{metric}_se", "standard_errors")):
+                value = found[source].get(metric)
+                assert row[column] == value if value is not None else pd.isna(row[column])
+        assert row["seconds"] == sum(found["seconds"].values())
+        assert row["preset"] == found["configuration"]["preset"]
+        assert row["tag"] == found["configuration"]["tag"]
+        steps = found["training"].get("steps")
+        assert row["steps"] == steps if steps is not None else pd.isna(row["steps"])
+
+
+def test_slices(tmp_path):
+    write(tmp_path, job(model="pixels", d=784))
+    table = standing.rows("mnist", 25, tmp_path)
+    assert set(table["dataset"]) == {"mnist"}
+    assert len(table) == len(report.LABELS) + 3
+    assert table.set_index("label").loc[["A", "M", "pixels"], "d"].tolist() == [25, 26, 784]
+    assert len(standing.rows("omniglot", results=tmp_path)) == 33 + 7
+    assert len(standing.rows(d=10, results=tmp_path)) == 3 * (11 + 3)

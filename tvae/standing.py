@@ -1,0 +1,166 @@
+"""Where we stand: for each row of the paper's tables, the best run of it that the ledger holds.
+
+    from tvae import standing
+    standing.best("mnist", "M^R", 25)          # an entry of the ledger, or None
+    standing.rows("mnist", d=25)               # the paper's rows beside ours
+
+A row may have been run more than once: for a few epochs first, to the end later. The best run is the
+one nearest to the paper's: the preset `paper`, then `book`, both without a tag; then those with a
+tag (a shorter run of the same thing), the one with the most steps first. Runs that stand for another
+experiment never count: those of the preset `quick`, the tags in `EXCLUDED`, other data or
+transformations.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pandas as pd
+
+from tvae import ledger, paper, report, sweep
+from tvae.paper import METRICS
+from tvae.presets import RunConfig
+
+__all__ = ["BASELINES", "DIMENSIONS", "EXCLUDED", "best", "rows"]
+
+#: Tags of experiments whose runs are never a row of the paper's tables.
+EXCLUDED = ("smoke", "stability")
+#: The dimensions of the paper's tables; M and MA have 26 in place of 25.
+DIMENSIONS = (100, 25, 10)
+#: The rows that the paper lacks, by the labels that the tables give them.
+BASELINES = tuple(report.BASELINES.values())
+
+_PRESETS = ("paper", "book")
+_PIXELS = report.BASELINES["pixels"]
+
+
+def _counts(entry: ledger.Entry) -> bool:
+    """Whether this run may stand for a row of the paper's tables."""
+    settings = entry["configuration"]
+    return (
+        entry["status"] == "ok"
+        and settings["preset"] in _PRESETS
+        and settings["source"] == "full"
+        and settings["tag"] not in EXCLUDED
+        and tuple(settings.get("families", RunConfig.families)) == RunConfig.families
+    )
+
+
+def _rank(entry: ledger.Entry) -> tuple[int, int, int]:
+    """Smaller is better: untagged runs by preset, then tagged ones by steps; then by seed."""
+    settings = entry["configuration"]
+    untagged = settings["tag"] == ""
+    place = _PRESETS.index(settings["preset"]) if untagged else len(_PRESETS)
+    return place, -entry["training"].get("steps", 0), settings["seed"]
+
+
+def _runs(results: str | os.PathLike[str] | None) -> dict[tuple[str, str, int], ledger.Entry]:
+    """The best run for every data set, label and true dimension."""
+    found: dict[tuple[str, str, int], ledger.Entry] = {}
+    for entry in filter(_counts, ledger.entries(results)):
+        settings = entry["configuration"]
+        key = (settings["dataset"], report.label_of(settings), settings["d"])
+        if key not in found or _rank(entry) < _rank(found[key]):
+            found[key] = entry
+    return found
+
+
+def _known(label: str) -> str:
+    for name in (*report.LABELS, *BASELINES):
+        if report.is_label(name, [label]):
+            return name
+    raise ValueError(
+        f"There is no row {label!r}; choose one of {', '.join((*report.LABELS, *BASELINES))}."
+    )
+
+
+def _dimension(label: str, d: int) -> int:
+    return sweep.even(label.removesuffix("^R"), d)
+
+
+def best(
+    dataset: str,
+    label: str,
+    d: int | None = 25,
+    results: str | os.PathLike[str] | None = None,
+) -> ledger.Entry | None:
+    """The run nearest to the paper's for this row of its tables, or None if there is none.
+
+    `label` is written as in the tables: `A`, `M^R` (or `MR`), `VAE+`, `PCA`, `untrained`, `pixels`;
+    case does not matter. `d` = 25 finds M and MA at 26; raw pixels have no d to choose.
+    """
+    label = _known(label)
+    if label != _PIXELS and d is None:
+        raise ValueError(f"The row {label} needs a dimension d, such as 25.")
+    for (its_dataset, its_label, its_d), entry in _runs(results).items():
+        same = its_dataset == dataset and its_label == label
+        if same and (label == _PIXELS or its_d == _dimension(label, int(d or 0))):
+            return entry
+    return None
+
+
+def _row(
+    dataset: str,
+    label: str,
+    nominal: int,
+    d: int,
+    printed: pd.Series | None,
+    entry: ledger.Entry | None,
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"dataset": dataset, "label": label, "nominal": nominal, "d": d}
+    metrics = entry["metrics"] if entry else {}
+    errors = entry["standard_errors"] if entry else {}
+    for metric in METRICS:
+        row[f"{metric}_paper"] = None if printed is None else printed[metric]
+        row[metric] = metrics.get(metric)
+        row[f"{metric}_se"] = errors.get(metric)
+    settings = entry["configuration"] if entry else {}
+    row.update({key: settings.get(key, "") for key in ("preset", "tag")})
+    row.update({key: entry["training"].get(key) if entry else None for key in ("epochs", "steps")})
+    row["seconds"] = sum(entry["seconds"].values()) if entry else None
+    return row
+
+
+def rows(
+    dataset: str | None = None,
+    d: int | None = None,
+    results: str | os.PathLike[str] | None = None,
+) -> pd.DataFrame:
+    """All 99 rows of the paper beside our best run of each, and the rows of the baselines.
+
+    Columns: dataset, label, nominal (100, 25 or 10; 0 for raw pixels), d (26 where M and MA have
+    it); for each of the twelve metrics `<metric>_paper`, `<metric>` (ours) and `<metric>_se` (the
+    standard error of ours); preset and tag of our run ("" where there is none), epochs and steps it
+    was trained for, seconds it took, training and measuring together. NaN where the paper prints
+    nothing or nothing was run. `d` = 25 includes M and MA at 26, and raw pixels.
+    """
+    if dataset is not None and dataset not in paper.DATASETS:
+        raise ValueError(
+            f"The paper has no table of {dataset!r}; choose one of {', '.join(paper.DATASETS)}."
+        )
+    if d is not None and d not in DIMENSIONS:
+        raise ValueError(f"The paper has no rows of d = {d}; choose 100, 25 or 10.")
+    runs = _runs(results)
+    found = []
+    for _, printed in paper.tables().appendix.iterrows():
+        label, its = report.label_of(printed), int(printed["d"])
+        nominal = next(n for n in DIMENSIONS if _dimension(label, n) == its)
+        entry = runs.get((printed["dataset"], label, its))
+        found.append(_row(printed["dataset"], label, nominal, its, printed, entry))
+    for name in paper.DATASETS:
+        for label in BASELINES:
+            # raw pixels have no d to choose, but that of an image
+            sizes = [(0, 28 * 28)] if label == _PIXELS else [(n, n) for n in DIMENSIONS]
+            for nominal, its in sizes:
+                entry = runs.get((name, label, its))
+                found.append(_row(name, label, nominal, its, None, entry))
+    texts = ("dataset", "label", "preset", "tag")
+    table = pd.DataFrame(found)
+    numbers = [c for c in table.columns if c not in (*texts, "nominal", "d")]
+    table = table.astype(dict.fromkeys(numbers, float))
+    if dataset is not None:
+        table = table[table["dataset"] == dataset]
+    if d is not None:
+        table = table[table["nominal"].isin((d, 0))]
+    return table.reset_index(drop=True)
