@@ -44,8 +44,8 @@ class Cost:
 def images_of(job: Job) -> tuple[int, int]:
     """How many training and test images the run's data set has, without loading the full ones."""
     source = job.config().source
-    if source != "embedded":
-        return _FULL.get(job.dataset, (60_000, 10_000))
+    if source != "embedded" and job.dataset in _FULL:
+        return _FULL[job.dataset]
     from tvae.running import own_data
 
     train, test = own_data(job.dataset, source)

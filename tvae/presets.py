@@ -15,14 +15,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tvae import actions
+from tvae import actions, data
 from tvae.checks import check_dimension
 from tvae.transforms import Triplets
 
 __all__ = ["DATASETS", "MODELS", "PRESETS", "Preset", "RunConfig", "get"]
 
 #: Data sets a run can be trained on. AffNIST is for testing out of sample, but it can be trained on
-#: too; `glyphs` and `faces` are the embedded stand-ins for Omniglot and CelebA.
+#: too; `glyphs` and `faces` are the embedded stand-ins for Omniglot and CelebA. Those that
+#: `data.register` adds come on top.
 DATASETS = ("mnist", "fashion-mnist", "omniglot", "celeba", "affnist", "glyphs", "faces")
 MODELS = ("tvae", "vae", "vae+")
 
@@ -110,9 +111,9 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "families", tuple(self.families))
-        if self.dataset not in DATASETS:
+        if self.dataset not in data.names():
             raise ValueError(
-                f"There is no data set {self.dataset!r}; choose one of {', '.join(DATASETS)}."
+                f"There is no data set {self.dataset!r}; choose one of {', '.join(data.names())}."
             )
         if self.model not in MODELS:
             raise ValueError(

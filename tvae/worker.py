@@ -21,8 +21,10 @@ def obey(order: Mapping[str, Any], notify: Callable[[Mapping[str, Any]], None]) 
     """Make the run that the order asks for; the last event, also returned, says how it ended."""
     import torch
 
-    from tvae import running
+    from tvae import plugins, running
     from tvae.sweep import Job
+
+    plugins.load()
 
     torch.set_num_threads(order["threads"])
     return running.attempt(

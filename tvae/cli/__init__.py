@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tvae import __version__
+from tvae import __version__, plugins
 from tvae.cli import data, images, runs, sweeps
 
 __all__ = ["main", "parser"]
@@ -26,6 +26,7 @@ examples:
   tvae report --dataset mnist --d 25                 ours beside the paper's
 
 `tvae COMMAND --help` explains a command. TVAE_DATA names the folder with the full data sets,
+TVAE_PLUGINS modules with data sets, transformations and actions of your own,
 TVAE_DEBUG=1 (or --debug) shows where an error comes from.
 """
 
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     debug = chosen.debug or os.environ.get("TVAE_DEBUG", "") not in ("", "0")
     try:
+        plugins.load()
         return chosen.run(chosen)
     except KeyboardInterrupt:
         print("tvae: interrupted", file=sys.stderr)

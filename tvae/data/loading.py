@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from tvae.data import affnist, celeba, digits, embedded, faces, fetching, glyphs
 from tvae.data.dataset import Dataset
 from tvae.data.roots import DataNotFound, data_root
 
-__all__ = ["NAMES", "SOURCES", "SPLITS", "load"]
+__all__ = ["NAMES", "SOURCES", "SPLITS", "load", "names", "register"]
 
 # The sources of each data set. "full" stands for the complete set, wherever it lies; glyphs and
 # faces are made by the package, so that there it means the same as "embedded".
@@ -39,6 +40,34 @@ SPLITS = MappingProxyType(
     }
 )
 _EMBEDDED_SPLITS = ("train", "test")  # of the stand-ins
+_OWN: dict[str, Callable[..., Dataset]] = {}  # added by `register`
+
+
+def register(name: str) -> Callable[[Callable[..., Dataset]], Callable[..., Dataset]]:
+    """Decorator that makes a function a data set: `load(name, split)` calls it with the split.
+
+    The function takes "train" or "test", and perhaps options by keyword, and returns a `Dataset`
+    (`describe` makes one from images and labels). Runs and sweeps then know the name. It has one
+    source, whatever the preset asks for: its provenance says which.
+    """
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise ValueError(
+            f"A data set's name consists of small letters, digits and single dashes; {name!r} "
+            "does not."
+        )
+    if name in NAMES:
+        raise ValueError(f"{name!r} is a data set of the package; choose another name.")
+
+    def decorate(loader: Callable[..., Dataset]) -> Callable[..., Dataset]:
+        _OWN[name] = loader
+        return loader
+
+    return decorate
+
+
+def names() -> tuple[str, ...]:
+    """The names that `load` knows: those of the package, then registered ones."""
+    return (*NAMES, *_OWN)
 
 
 def _one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -87,7 +116,8 @@ def load(
     """Load a data set into memory: images (N, C, H, W) uint8, labels (N,) int64, provenance.
 
     Args:
-        name: "mnist", "fashion-mnist", "omniglot", "celeba", "affnist", "glyphs" or "faces".
+        name: "mnist", "fashion-mnist", "omniglot", "celeba", "affnist", "glyphs" or "faces", or a
+            name that was given to `register`.
         split: "train" or "test"; also "all" (omniglot), "valid" (celeba), "validation" (affnist).
         source: where from; one is never taken for another without the provenance saying so.
             "full" is the complete set: the data root in torchvision's layout, then for
@@ -104,7 +134,10 @@ def load(
 
     Raises `DataNotFound`, which names the places looked at and the command that provides the set.
     """
-    _one_of("data set", name, NAMES)
+    _one_of("data set", name, names())
+    if name in _OWN:
+        _one_of(f"split of {name}", split, _EMBEDDED_SPLITS)
+        return _OWN[name](split, **options)
     _one_of(f"source for {name}", source, SOURCES[name])
     _one_of(f"split of {name}", split, SPLITS[name])
     folder = data_root(root)

@@ -2,7 +2,14 @@
 
 from tvae.transforms.batch import TripletBatch
 from tvae.transforms.callables import CallableTriplets
-from tvae.transforms.families import Family, families, get_family, homographies, register
+from tvae.transforms.families import (
+    Family,
+    affine_about_centre,
+    families,
+    get_family,
+    homographies,
+    register,
+)
 from tvae.transforms.triplets import Parameters, Triplets
 from tvae.transforms.warp import warp
 
@@ -12,6 +19,7 @@ __all__ = [
     "Parameters",
     "TripletBatch",
     "Triplets",
+    "affine_about_centre",
     "families",
     "get_family",
     "homographies",
