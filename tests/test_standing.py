@@ -158,3 +158,51 @@ def test_slices(tmp_path):
     assert table.set_index("label").loc[["A", "M", "pixels"], "d"].tolist() == [25, 26, 784]
     assert len(standing.rows("omniglot", results=tmp_path)) == 33 + 7
     assert len(standing.rows(d=10, results=tmp_path)) == 3 * (11 + 3)
+
+
+def test_text_shows_every_number_of_the_slice(tmp_path):
+    made = write(tmp_path, job())
+    write(tmp_path, job(model="pixels", d=784))
+    table = standing.rows("mnist", 25, tmp_path)
+    shown = standing.text(table)
+    lines = shown.splitlines()
+    # a heading, eleven printed rows, ours with error and difference, the pixels, no other baseline
+    assert len(lines) == 1 + 11 + 3 + 1
+    assert [line.split()[0] for line in lines if "paper" in line and "−" not in line] == list(
+        report.LABELS
+    )
+    printed = paper.row("mnist", "tvae", "A", False, 25)
+    start = next(i for i, line in enumerate(lines) if line.startswith("A "))
+    for metric in paper.METRICS:
+        ours, theirs = made["metrics"][metric], printed[metric]
+        assert report.number(theirs, metric) in lines[start]
+        assert report.number(ours, metric) in lines[start + 1]
+        assert report.number(ours - theirs, metric, sign=True) in lines[start + 3]
+    few = standing.text(table, ["mll"])
+    assert "nllx0" not in few and report.number(printed["mll"], "mll") in few
+
+
+def test_missing_names_what_was_not_run(tmp_path):
+    assert "120 of 120" in standing.missing(standing.rows(results=tmp_path))
+    for label in report.LABELS:
+        if label != "T":
+            config = Job(
+                "mnist",
+                "tvae" if "VAE" not in label else label.lower(),
+                label.removesuffix("^R") if "VAE" not in label else None,
+                label.endswith("^R"),
+                26 if label.startswith("M") else 25,
+                preset="book",
+            )
+            write(tmp_path, config)
+    table = standing.rows("mnist", results=tmp_path)
+    lines = standing.missing(table[table["label"].isin(report.LABELS)]).splitlines()
+    assert lines == [
+        "not run yet: 23 of 33 rows",
+        "  mnist, d = 100: all 11",
+        "  mnist, d = 25: T",
+        "  mnist, d = 10: all 11",
+    ]
+    pixels = table[table["label"] == "pixels"]
+    assert standing.missing(pixels).splitlines()[1] == "  mnist: pixels"
+    assert standing.missing(table[table["label"] == "A"].iloc[1:2]) == "not run yet: none"

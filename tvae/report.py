@@ -18,7 +18,7 @@ import pandas as pd
 from tvae import ledger, paper, sweep
 from tvae.paper import METRICS
 
-__all__ = ["BASELINES", "FORMATS", "LABELS", "compare", "is_label", "label_of", "report"]
+__all__ = ["BASELINES", "FORMATS", "LABELS", "compare", "is_label", "label_of", "number", "report"]
 
 FORMATS = ("text", "markdown", "latex")
 
@@ -101,7 +101,8 @@ def compare(
     return found.astype(dict.fromkeys(("epochs", *numbers), float))
 
 
-def _number(value: float, metric: str, sign: bool = False) -> str:
+def number(value: float, metric: str, sign: bool = False) -> str:
+    """A value with the digits that suit its metric, with its sign if asked for; "" for NaN."""
     if pd.isna(value):
         return ""
     digits = 3 if metric.startswith("knn") else 2
@@ -150,7 +151,7 @@ def _sections(found: pd.DataFrame) -> list[tuple[str, list[list[str]]]]:
                 if what != "ours" and run[column].isna().all():
                     continue
                 cells = [
-                    _number(run.loc[metric, column], metric, column == "difference")
+                    number(run.loc[metric, column], metric, column == "difference")
                     for metric in METRICS
                 ]
                 first = what == "ours"

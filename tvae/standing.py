@@ -14,6 +14,7 @@ transformations.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -22,7 +23,7 @@ from tvae import ledger, paper, report, sweep
 from tvae.paper import METRICS
 from tvae.presets import RunConfig
 
-__all__ = ["BASELINES", "DIMENSIONS", "EXCLUDED", "best", "rows"]
+__all__ = ["BASELINES", "DIMENSIONS", "EXCLUDED", "best", "missing", "rows", "text"]
 
 #: Tags of experiments whose runs are never a row of the paper's tables.
 EXCLUDED = ("smoke", "stability")
@@ -164,3 +165,51 @@ def rows(
     if d is not None:
         table = table[table["nominal"].isin((d, 0))]
     return table.reset_index(drop=True)
+
+
+def missing(table: pd.DataFrame) -> str:
+    """Which rows of `table` (from `rows`) were not run, by name: a line for each data set and d."""
+    absent = table[table["preset"] == ""]
+    if absent.empty:
+        return "not run yet: none"
+    lines = [f"not run yet: {len(absent)} of {len(table)} rows"]
+    for (dataset, nominal), group in absent.groupby(["dataset", "nominal"], sort=False):
+        among = table[(table["dataset"] == dataset) & (table["nominal"] == nominal)]
+        whole = len(group) == len(among) > 1
+        size = f", d = {nominal}" if nominal else ""
+        labels = f"all {len(group)}" if whole else ", ".join(group["label"])
+        lines.append(f"  {dataset}{size}: {labels}")
+    return "\n".join(lines)
+
+
+def text(table: pd.DataFrame, metrics: Sequence[str] = METRICS) -> str:
+    """Rows of `rows` as text: a line of what the paper prints, below it those of our run.
+
+    `epochs` is how long our run was trained. Rows that neither the paper nor we have are left out.
+    """
+    head = ["model", "d", "epochs", "", *metrics]
+    lines = [head]
+    for _, row in table.iterrows():
+        name = [row["label"], str(row["d"])]
+        epochs = "" if pd.isna(row["epochs"]) else f"{row['epochs']:.0f}"
+        ours, printed = row["preset"] != "", not row[[f"{m}_paper" for m in METRICS]].isna().all()
+        if printed:
+            cells = [report.number(row[f"{m}_paper"], m) for m in metrics]
+            lines.append([*name, "", "paper", *cells])
+        if ours:
+            cells = [report.number(row[m], m) for m in metrics]
+            lines.append([*(["", ""] if printed else name), epochs, "ours", *cells])
+            if not row[[f"{m}_se" for m in metrics]].isna().all():
+                cells = [report.number(row[f"{m}_se"], m) for m in metrics]
+                lines.append(["", "", "", "± s.e.", *cells])
+        if ours and printed:
+            cells = [report.number(row[m] - row[f"{m}_paper"], m, sign=True) for m in metrics]
+            lines.append(["", "", "", "ours − paper", *cells])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i in (0, 3) else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
