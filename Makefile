@@ -55,7 +55,7 @@ test: $(STAMP) ## linter, type checker, tests, and all chapters compared with th
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope \
 		--nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg tests book
 
 bench: $(BENCH_STAMP) ## measure speeds, beside those of other libraries

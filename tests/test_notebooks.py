@@ -205,7 +205,9 @@ def test_nothing_is_drawn_from_the_global_generator(path: Path) -> None:
 
 
 @chapters
-def test_unknown_preset_is_refused_by_the_first_working_cell(path: Path, tmp_path: Path) -> None:
+def test_chapter_refuses_an_unknown_preset_in_its_first_working_cell(
+    path: Path, tmp_path: Path
+) -> None:
     result = execute.execute(path, tmp_path / path.name, {"preset": "fast"})
     assert "raised ValueError" in result.failure
     assert "'fast'" in result.failure
