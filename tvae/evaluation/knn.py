@@ -42,7 +42,7 @@ BLOCK = 64  # anchors whose best score is taken before anything is sorted
 SPARE = 8  # candidates beyond the k
 UNIT = 2.0**-24  # largest relative rounding error of a float32 operation
 PART = 2**24  # numbers handled at once: 64 MB in float32
-RERANK_TILE = 2**22  # float64 differences held at once: 32 MB
+RERANK_TILE = 2**17  # float64 differences held at once: 1 MB, which stays in a core's cache
 
 
 class Search(NamedTuple):

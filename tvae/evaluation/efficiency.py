@@ -1,0 +1,248 @@
+"""How the accuracy of k nearest neighbours grows with the number of labelled anchors.
+
+    orders = subsamples(len(anchors), 20, generator(0, "subsamples"))
+    ranked = Ranked(anchors, anchor_labels, queries, query_labels)      # all distances, once
+    curve = ranked.curve((100, 300, 1000), orders)
+    curve.mean, curve.band()                                           # (3,), and (3,) twice
+
+**What is drawn.** A subsample of every size is a prefix of a random order of the anchors: within one
+order the subsamples are nested, so that its curve shows what *more* anchors do; different orders are
+independent. With the same orders two representations are compared on the same anchors.
+
+**How it is fast.** The nearest anchors of a subsample are the first members of the subsample in the list
+of all anchors by distance. So the lists, cut off at some depth, are searched for once, by the exact
+`Neighbours`, and a subsample costs a walk along them. Where a list ends before k members are found,
+the query is searched for in the subsample itself, which then is small. Either way the answer is that
+of `knn_predict` on the subsample in ascending order, with its rules for ties.
+
+**What a band means.** It covers the mean over subsamples of the anchors for *these* queries. What other
+queries would change, `grouped_mean` estimates, query by query.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from scipy import stats
+
+from tvae.evaluation.knn import Array, Neighbours, _labels, vote
+
+__all__ = ["Curve", "Estimate", "Ranked", "grouped_mean", "subsamples"]
+
+
+class Estimate(NamedTuple):
+    """A mean and its standard error."""
+
+    mean: float
+    standard_error: float
+
+
+def subsamples(count: int, repetitions: int, generator: torch.Generator) -> torch.Tensor:
+    """Independent random orders (repetitions, count) of `count` anchors, int64.
+
+    The first m entries of a row are its subsample of size m, so the sizes of one row are nested.
+    """
+    for name, value in (("count", count), ("repetitions", repetitions)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be a positive whole number, not {value!r}.")
+    return torch.stack([torch.randperm(count, generator=generator) for _ in range(repetitions)])
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Accuracies (repetitions, sizes) float64 of subsamples of the anchors of these sizes."""
+
+    sizes: tuple[int, ...]
+    accuracy: torch.Tensor
+
+    @property
+    def mean(self) -> torch.Tensor:
+        """The mean over the subsamples, (sizes,)."""
+        return self.accuracy.mean(0)
+
+    def band(self, level: float = 0.95) -> tuple[torch.Tensor, torch.Tensor]:
+        """Student's t interval for the mean over subsamples: lower and upper ends, (sizes,) each."""
+        repetitions = len(self.accuracy)
+        if repetitions < 2:
+            raise ValueError("A confidence band needs at least two subsamples.")
+        if not 0 < level < 1:
+            raise ValueError(f"The level of a band lies between 0 and 1, but is {level!r}.")
+        width = float(stats.t.ppf((1 + level) / 2, repetitions - 1)) / math.sqrt(repetitions)
+        half = width * self.accuracy.std(0)
+        return self.mean - half, self.mean + half
+
+    def minus(self, other: Curve) -> Curve:
+        """The differences, subsample by subsample; both curves must be of the same orders."""
+        if self.sizes != other.sizes or self.accuracy.shape != other.accuracy.shape:
+            raise ValueError("Only curves with the same sizes and subsamples can be subtracted.")
+        return Curve(self.sizes, self.accuracy - other.accuracy)
+
+    def gain(self, small: int, large: int) -> Estimate:
+        """By how much accuracy grows from `small` to `large` anchors, per doubling.
+
+        The standard error is that of the mean over the subsamples.
+        """
+        for size in (small, large):
+            if size not in self.sizes:
+                raise ValueError(f"The curve has no size {size}; it has {self.sizes}.")
+        if large <= small:
+            raise ValueError(f"The sizes of a gain must grow, not go from {small} to {large}.")
+        first, last = self.sizes.index(small), self.sizes.index(large)
+        gain = (self.accuracy[:, last] - self.accuracy[:, first]) / math.log2(large / small)
+        many = len(gain) > 1
+        return Estimate(
+            float(gain.mean()), float(gain.std()) / math.sqrt(len(gain)) if many else math.nan
+        )
+
+    def anchors_for(self, accuracy: float) -> float | None:
+        """With how many anchors the mean first reaches `accuracy`, None if with none of the sizes.
+
+        Between two sizes the mean is taken as linear in the logarithm of the number of anchors. A
+        target below the whole curve gives the smallest size.
+        """
+        order = sorted(range(len(self.sizes)), key=lambda i: self.sizes[i])
+        means = [float(self.mean[i]) for i in order]
+        logs = [math.log(self.sizes[i]) for i in order]
+        if means[0] >= accuracy:
+            return float(self.sizes[order[0]])
+        for i in range(1, len(means)):
+            if means[i] >= accuracy:
+                share = (accuracy - means[i - 1]) / (means[i] - means[i - 1])
+                return math.exp(logs[i - 1] + share * (logs[i] - logs[i - 1]))
+        return None
+
+
+class Ranked:
+    """Queries with their lists of anchors by distance, ready for any subsample of the anchors.
+
+    Args:
+        anchors, labels: (M, d) vectors and their M classes.
+        queries, truth: (N, d) vectors and their N classes.
+        k: how many neighbours vote.
+        depth: how many of the nearest anchors each list holds; all of them if there are fewer. Any
+            depth gives the same answers, but a longer list takes longer to make and helps smaller
+            subsamples.
+        device: where the search runs; None means where the anchors are.
+    """
+
+    def __init__(
+        self,
+        anchors: Array,
+        labels: Array,
+        queries: Array,
+        truth: Array,
+        k: int = 5,
+        *,
+        depth: int = 200,
+        device: str | torch.device | None = None,
+    ) -> None:
+        self.anchors, self.queries = torch.as_tensor(anchors), torch.as_tensor(queries)
+        self.labels = _labels(labels, len(self.anchors), "anchor")
+        self.truth = _labels(truth, len(self.queries), "query")
+        self.k, self.device = k, device
+        if depth < k:
+            raise ValueError(f"Lists of {depth} anchors cannot hold {k} neighbours.")
+        search = Neighbours(self.anchors, min(depth, len(self.anchors)), device=device)
+        # nearest first; 32 bits halve the memory that every walk goes through
+        self.lists = search(self.queries).indices.int()  # (N, depth)
+
+    def __len__(self) -> int:
+        """The number of anchors."""
+        return len(self.anchors)
+
+    def neighbours(self, subset: torch.Tensor) -> torch.Tensor:
+        """The k nearest anchors (N, k) among those at the indices `subset` (m,), nearest first."""
+        rank = self._rank(torch.as_tensor(subset))
+        return self._walk(rank[self.lists], rank, len(subset))
+
+    def predict(self, subset: torch.Tensor) -> torch.Tensor:
+        """The class (N,) of every query by a vote of its neighbours among `subset` (m,)."""
+        return vote(self.labels[self.neighbours(subset)])
+
+    def right(self, subset: torch.Tensor | None = None) -> torch.Tensor:
+        """Which queries (N,) the anchors at `subset` (None: all of them) classify rightly."""
+        chosen = torch.arange(len(self)) if subset is None else subset
+        return self.predict(chosen) == self.truth
+
+    def curve(self, sizes: Sequence[int], orders: torch.Tensor) -> Curve:
+        """The accuracy with the first m entries of every order, for every m of `sizes`.
+
+        Args:
+            sizes: numbers of anchors, each at least k.
+            orders: (repetitions, M) from `subsamples`.
+        """
+        if orders.ndim != 2 or orders.shape[1] != len(self):
+            raise ValueError(
+                f"The orders must have shape (repetitions, {len(self)}), one entry for each "
+                f"anchor, not {tuple(orders.shape)}."
+            )
+        for m in sizes:
+            if not self.k <= m <= len(self):
+                raise ValueError(
+                    f"A subsample of {m} anchors is impossible: {self.k} to {len(self)} are."
+                )
+        found = torch.empty((len(orders), len(sizes)), dtype=torch.float64)
+        for row, order in enumerate(orders):
+            rank = self._rank(order)
+            ranks = rank[self.lists]
+            for column, m in enumerate(sizes):
+                predicted = vote(self.labels[self._walk(ranks, rank, m)])
+                found[row, column] = (predicted == self.truth).double().mean()
+        return Curve(tuple(int(m) for m in sizes), found)
+
+    def _rank(self, order: torch.Tensor) -> torch.Tensor:
+        """The place of every anchor in `order`, (M,) int32; M for those that are not in it."""
+        if order.ndim != 1 or len(order) < self.k:
+            raise ValueError(
+                f"A subsample must be at least {self.k} indices in one row, "
+                f"not of shape {tuple(order.shape)}."
+            )
+        if int(order.min()) < 0 or int(order.max()) >= len(self):
+            raise ValueError(f"The indices of a subsample must lie between 0 and {len(self) - 1}.")
+        rank = torch.full((len(self),), len(self), dtype=torch.int32)
+        rank[order] = torch.arange(len(order), dtype=torch.int32)
+        if int((rank < len(self)).sum()) != len(order):
+            raise ValueError("A subsample must not name an anchor twice.")
+        return rank
+
+    def _walk(self, ranks: torch.Tensor, rank: torch.Tensor, m: int) -> torch.Tensor:
+        """The k nearest anchors (N, k) among those of rank < m; `ranks` (N, depth) is rank[lists]."""
+        member = ranks < m
+        # of members found so far: the first k are wanted
+        seen = member.cumsum(1, dtype=torch.int32)
+        full = seen[:, -1] >= self.k
+        chosen = member & (seen <= self.k) & full[:, None]
+        out = torch.empty((len(ranks), self.k), dtype=torch.int64)
+        out[full] = self.lists[chosen].long().view(-1, self.k)
+        if not bool(full.all()):
+            subset = torch.nonzero(rank < m).flatten()  # ascending: ties go to the same anchor
+            search = Neighbours(self.anchors[subset], self.k, device=self.device)
+            out[~full] = subset[search(self.queries[~full]).indices]
+        return out
+
+
+def grouped_mean(values: torch.Tensor, groups: torch.Tensor | None = None) -> Estimate:
+    """The mean of `values` (N,) with a standard error that allows for groups.
+
+    Values of the same group, such as the answers for several views of one digit, may depend on each
+    other; groups are taken as independent. Without groups every value is one of its own. For two
+    representations pass the differences of what they get right, query by query.
+    """
+    x = torch.as_tensor(values).double().flatten()
+    if len(x) < 2:
+        raise ValueError("A standard error needs at least two values.")
+    own = torch.arange(len(x)) if groups is None else torch.as_tensor(groups).flatten()
+    if own.shape != x.shape:
+        raise ValueError(f"{len(x)} values need {len(x)} groups, not {len(own)}.")
+    names, index = own.unique(return_inverse=True)
+    count = len(names)
+    if count < 2:
+        raise ValueError("A standard error needs at least two groups.")
+    mean = x.mean()
+    sums = torch.zeros(count, dtype=torch.float64).index_add_(0, index, x - mean)
+    error = math.sqrt(count / (count - 1) * float(sums.square().sum())) / len(x)
+    return Estimate(float(mean), error)
