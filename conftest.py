@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parent
 
@@ -28,19 +27,20 @@ def pytest_configure(config: pytest.Config) -> None:
             config.option.nbval_sanitize_with = str(ROOT / "tests" / "nbval.cfg")
 
 
-class Scheduler(LoadScopeScheduling):
-    """Keeps a file on one worker: cells need their order, and a module's fixtures are made once.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """How tests are shared out among workers, where pytest-xdist runs them side by side.
 
-    Tests that execute a whole chapter take long and need no company, so each may go anywhere.
+    A file stays on one worker: cells need their order, and a module's fixtures are made once. Tests
+    that execute a whole chapter take long and need no company, so each of them may go anywhere.
     """
+    from xdist.scheduler import LoadScopeScheduling
 
-    def _split_scope(self, nodeid: str) -> str:
-        file, _, name = nodeid.partition("::")
-        return nodeid if name.startswith("test_chapter_") else file
+    class Scheduler(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, name = nodeid.partition("::")
+            return nodeid if name.startswith("test_chapter_") else file
 
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
-    """Called by pytest-xdist where tests are run side by side."""
     return Scheduler(config, log)
 
 
