@@ -31,11 +31,15 @@ RELEASED = (
     "omniglot-M-26",
     "omniglot-T-25",
 )
+#: On the drawn faces: from the sweep `faces`, which has a preset and a tag of its own.
+FACES = ("faces-A-32", "faces-VAE+-32", "faces-VAE-32")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", default=list(RELEASED), help="runs, as in the ledger")
+    parser.add_argument(
+        "names", nargs="*", default=[*RELEASED, *FACES], help="runs, as in the ledger"
+    )
     parser.add_argument("--preset", default="book")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
@@ -48,8 +52,9 @@ def main() -> int:
     results = Path(arguments.results) if arguments.results else ledger.folder()
     missing = 0
     for name in arguments.names:
-        stem = f"{name}_{arguments.preset}_seed{arguments.seed}"
-        for tag in arguments.tags:
+        faces = name in FACES
+        stem = f"{name}_{'quick' if faces else arguments.preset}_seed{arguments.seed}"
+        for tag in ("faces",) if faces else arguments.tags:
             path, run = results / tag / f"{stem}.json", Path(arguments.runs) / tag / stem
             if path.is_file() and run.is_dir():
                 written = released.release(tvae.load(run), ledger.read(path), arguments.into)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tvae import networks
+from tvae.models import TVAE, VAE, build
 from tvae.seeding import generator
 
 
@@ -144,3 +145,18 @@ def test_weights_come_from_the_generator_in_pytorchs_distribution():
     for layer in (reference, ours):
         assert 0.98 * bound < layer.weight.abs().max() <= bound
         assert float(layer.weight.detach().std()) == pytest.approx(bound / math.sqrt(3), rel=0.02)
+
+
+def test_the_width_of_the_64_by_64_networks_is_kept_with_the_model():
+    narrow = TVAE(4, (3, 64, 64), likelihood="gaussian", width=2)
+    assert narrow.encoder[0].out_channels == 2
+    assert VAE(4, (3, 64, 64), likelihood="gaussian").encoder[0].out_channels == 32
+    again = build(narrow.settings)
+    again.load_state_dict(narrow.state_dict())
+    assert again.settings == narrow.settings
+    assert narrow.as_vae().settings["width"] == 2
+    assert "width" not in VAE(4).settings
+    with pytest.raises(ValueError, match="no width"):
+        VAE(4, width=8)
+    with pytest.raises(ValueError, match="width must be a positive"):
+        networks.default_networks(4, (3, 64, 64), 0)

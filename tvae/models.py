@@ -58,6 +58,7 @@ class VAE(nn.Module):
         likelihood: "bernoulli" (the decoder gives logits; targets in [0, 1]) or "gaussian" (the
             decoder gives the mean; the standard deviation is `sigma`).
         sigma: the fixed standard deviation of the Gaussian observation model.
+        width: channels of the first layer of the built-in networks for 64×64 images, 32 if None.
         encoder: a module (N, C, H, W) → (N, 2d) in place of the built-in one.
         decoder: a module (N, d) → (N, C, H, W) in place of the built-in one.
         generator: if given, the built-in networks' weights are drawn from it; otherwise PyTorch
@@ -71,6 +72,7 @@ class VAE(nn.Module):
         *,
         likelihood: str = "bernoulli",
         sigma: float = 0.1,
+        width: int | None = None,
         encoder: nn.Module | None = None,
         decoder: nn.Module | None = None,
         generator: torch.Generator | None = None,
@@ -84,8 +86,9 @@ class VAE(nn.Module):
             raise ValueError(f"sigma must be positive, not {sigma!r}.")
         self.likelihood = likelihood
         self.sigma = float(sigma)
+        self.width = width
         if encoder is None or decoder is None:
-            built_in = default_networks(d, self.shape)
+            built_in = default_networks(d, self.shape, width)
             if likelihood == "bernoulli" and isinstance(built_in[1][-1], nn.Sigmoid):  # type: ignore[index]
                 raise ValueError(
                     "The built-in 64×64 decoder gives the mean of a Gaussian: "
@@ -127,7 +130,7 @@ class VAE(nn.Module):
     @property
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments as plain values: `build(settings)` makes an equal model."""
-        return {
+        settings = {
             "model": "vae",
             "d": self.d,
             "shape": list(self.shape),
@@ -135,6 +138,7 @@ class VAE(nn.Module):
             "sigma": self.sigma,
             "custom_networks": self._custom,
         }
+        return settings if self.width is None else {**settings, "width": self.width}
 
     def moments(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """`encode` without its checks and conversions, for inner loops: float images in [0, 1]."""
@@ -208,6 +212,7 @@ class TVAE(VAE):
         action_options: Mapping[str, Any] | None = None,
         likelihood: str = "bernoulli",
         sigma: float = 0.1,
+        width: int | None = None,
         encoder: nn.Module | None = None,
         decoder: nn.Module | None = None,
         generator: torch.Generator | None = None,
@@ -222,6 +227,7 @@ class TVAE(VAE):
             shape,
             likelihood=likelihood,
             sigma=sigma,
+            width=width,
             encoder=encoder,
             decoder=decoder,
             generator=generator,
@@ -300,7 +306,7 @@ class TVAE(VAE):
             encoder=self.encoder,
             decoder=self.decoder,
         )
-        vae._custom = self._custom
+        vae._custom, vae.width = self._custom, self.width
         vae.train(self.training)
         return vae
 

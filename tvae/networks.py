@@ -234,15 +234,25 @@ class Decoder64(nn.Sequential):
         self.to(memory_format=torch.channels_last)
 
 
-def default_networks(d: int, shape: tuple[int, int, int]) -> tuple[nn.Module, nn.Module]:
-    """Encoder and decoder for images of `shape` = (C, H, W): 28×28 and 64×64 are provided."""
-    channels, height, width = shape
-    if (height, width) == (28, 28):
+def default_networks(
+    d: int, shape: tuple[int, int, int], width: int | None = None
+) -> tuple[nn.Module, nn.Module]:
+    """Encoder and decoder for images of `shape` = (C, H, W): 28×28 and 64×64 are provided.
+
+    `width` is the number of channels of the first layer for 64×64, 32 if not given.
+    """
+    channels, *size = shape
+    if size == [28, 28]:
+        if width is not None:
+            raise ValueError("The networks for 28×28 images are those of appendix E: no width.")
         return Encoder28(d, channels), Decoder28(d, channels)
-    if (height, width) == (64, 64):
-        return Encoder64(d, channels), Decoder64(d, channels)
+    if size == [64, 64]:
+        if width is not None and (isinstance(width, bool) or width < 1):
+            raise ValueError(f"The width must be a positive whole number, not {width!r}.")
+        width = 32 if width is None else width
+        return Encoder64(d, channels, width), Decoder64(d, channels, width)
     raise ValueError(
-        f"There are built-in networks for 28×28 and 64×64 images, not for {height}×{width}: "
+        f"There are built-in networks for 28×28 and 64×64 images, not for {size[0]}×{size[1]}: "
         "resize the images, or pass an encoder and a decoder of your own."
     )
 
