@@ -94,6 +94,17 @@ def test_labels_and_dimensions(tmp_path):
     assert standing.best("mnist", "pixels", None, tmp_path) == written["pixels", 784]
 
 
+def test_a_change_of_the_ledger_is_seen_and_an_answer_is_ones_own(tmp_path):
+    shorter = write(tmp_path, job("shorter"), 20)
+    found = standing.best("mnist", "A", 25, tmp_path)
+    found["metrics"]["mll"] = -1.0
+    assert standing.best("mnist", "A", 25, tmp_path) == shorter
+    longer = write(tmp_path, job("longer"), 30)
+    assert standing.best("mnist", "A", 25, tmp_path) == longer
+    (tmp_path / "longer" / "mnist-A-25_book_seed0.json").unlink()
+    assert standing.best("mnist", "A", 25, tmp_path) == shorter
+
+
 def test_wrong_questions_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"no row 'Q'.*A, M, M\^R"):
         standing.best("mnist", "Q", 25, tmp_path)

@@ -13,8 +13,11 @@ transformations.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -34,6 +37,7 @@ BASELINES = tuple(report.BASELINES.values())
 
 _PRESETS = ("paper", "book")
 _PIXELS = report.BASELINES["pixels"]
+_Runs = dict[tuple[str, str, int], ledger.Entry]
 
 
 def _counts(entry: ledger.Entry) -> bool:
@@ -56,10 +60,18 @@ def _rank(entry: ledger.Entry) -> tuple[int, int, int]:
     return place, -entry["training"].get("steps", 0), settings["seed"]
 
 
-def _runs(results: str | os.PathLike[str] | None) -> dict[tuple[str, str, int], ledger.Entry]:
-    """The best run for every data set, label and true dimension."""
-    found: dict[tuple[str, str, int], ledger.Entry] = {}
-    for entry in filter(_counts, ledger.entries(results)):
+def _runs(results: str | os.PathLike[str] | None) -> _Runs:
+    """The best run for every data set, label and true dimension; not to be changed."""
+    place = ledger.folder() if results is None else Path(results)
+    # reading means checking against the schema, a few milliseconds a file: once is enough
+    return _read(place, tuple((p, p.stat().st_mtime_ns) for p in sorted(place.rglob("*.json"))))
+
+
+@lru_cache(maxsize=4)
+def _read(place: Path, files: tuple[tuple[Path, int], ...]) -> _Runs:
+    """`files`, with the times of their last change, makes a change of the ledger another call."""
+    found: _Runs = {}
+    for entry in filter(_counts, ledger.entries(place)):
         settings = entry["configuration"]
         key = (settings["dataset"], report.label_of(settings), settings["d"])
         if key not in found or _rank(entry) < _rank(found[key]):
@@ -97,7 +109,7 @@ def best(
     for (its_dataset, its_label, its_d), entry in _runs(results).items():
         same = its_dataset == dataset and its_label == label
         if same and (label == _PIXELS or its_d == _dimension(label, int(d or 0))):
-            return entry
+            return copy.deepcopy(entry)
     return None
 
 
@@ -117,7 +129,7 @@ def _row(
         row[metric] = metrics.get(metric)
         row[f"{metric}_se"] = errors.get(metric)
     settings = entry["configuration"] if entry else {}
-    row.update({key: settings.get(key, "") for key in ("preset", "tag")})
+    row.update({key: settings.get(key, "") for key in ("preset", "tag", "interpolation")})
     row.update({key: entry["training"].get(key) if entry else None for key in ("epochs", "steps")})
     row["seconds"] = sum(entry["seconds"].values()) if entry else None
     return row
@@ -132,9 +144,9 @@ def rows(
 
     Columns: dataset, label, nominal (100, 25 or 10; 0 for raw pixels), d (26 where M and MA have
     it); for each of the twelve metrics `<metric>_paper`, `<metric>` (ours) and `<metric>_se` (the
-    standard error of ours); preset and tag of our run ("" where there is none), epochs and steps it
-    was trained for, seconds it took, training and measuring together. NaN where the paper prints
-    nothing or nothing was run. `d` = 25 includes M and MA at 26, and raw pixels.
+    standard error of ours); preset, tag and interpolation (of the views) of our run ("" where there
+    is none), epochs and steps it was trained for, seconds it took, training and measuring together.
+    NaN where the paper prints nothing or nothing was run. `d` = 25 includes M and MA at 26, and raw pixels.
     """
     if dataset is not None and dataset not in paper.DATASETS:
         raise ValueError(
@@ -156,7 +168,7 @@ def rows(
             for nominal, its in sizes:
                 entry = runs.get((name, label, its))
                 found.append(_row(name, label, nominal, its, None, entry))
-    texts = ("dataset", "label", "preset", "tag")
+    texts = ("dataset", "label", "preset", "tag", "interpolation")
     table = pd.DataFrame(found)
     numbers = [c for c in table.columns if c not in (*texts, "nominal", "d")]
     table = table.astype(dict.fromkeys(numbers, float))
