@@ -1,0 +1,111 @@
+"""Whether a claim holds, by rules that are fixed before the numbers are looked at.
+
+A claim consists of comparisons: this number minus that one should be positive, or the two should
+agree to within a margin. A comparison holds, or does not, if its difference is clear of the border
+by two errors of the difference; otherwise, and where a number is missing, it is not decided.
+
+    gains = [Comparison("A − VAE+", 0.06, 0.004), Comparison("M − VAE+", math.nan)]
+    judge(gains).verdict           # 'holds': what was run holds, and what is missing is named
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["FAILS", "HOLDS", "OPEN", "Comparison", "Judgement", "judge", "rounding"]
+
+HOLDS = "holds"
+FAILS = "does not hold"
+OPEN = "not decided here"
+
+#: How many errors of the difference a comparison has to be clear of its border.
+ERRORS = 2.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A difference that a claim says is positive or, with `within`, at most so far from zero.
+
+    `error` is the standard error of the difference. A difference that is not a number stands for a
+    run that is missing; an error that is not a number for a difference whose error is not known.
+    """
+
+    what: str
+    difference: float
+    error: float = 0.0
+    within: float | None = None
+
+    @property
+    def run(self) -> bool:
+        """Whether there is a difference at all."""
+        return not math.isnan(self.difference)
+
+    @property
+    def verdict(self) -> str:
+        """`HOLDS`, `FAILS` or `OPEN`."""
+        if not self.run or math.isnan(self.error):
+            return OPEN
+        clear = ERRORS * self.error
+        # how far on the good side of the border
+        room = self.difference if self.within is None else self.within - abs(self.difference)
+        if room > clear or (self.within is not None and room >= clear):
+            return HOLDS
+        return FAILS if room < -clear else OPEN
+
+    def text(self, digits: int = 3) -> str:
+        """`A − VAE+: +0.058 ± 0.004`."""
+        if not self.run:
+            return f"{self.what}: not run"
+        error = "" if self.error == 0 else f" ± {self.error:.{digits}f}"
+        return f"{self.what}: {self.difference:+.{digits}f}{error}"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on a claim, why it was not decided if it was not, and how many comparisons say so."""
+
+    verdict: str
+    reason: str
+    holding: int
+    failing: int
+    undecided: int
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        count = self.holding + self.failing + self.undecided
+        told = f"{self.verdict} ({self.reason})" if self.reason else self.verdict
+        if count > 1:
+            told += f"; {self.holding} of {count} comparisons hold, {self.failing} do not"
+        return told + (f"; not run: {', '.join(self.missing)}" if self.missing and count else "")
+
+
+def judge(comparisons: Iterable[Comparison]) -> Judgement:
+    """A claim holds if all its comparisons that were run do, and fails if one of them fails.
+
+    It is not decided if none was run, or if none fails but some lie within the error.
+    """
+    given = list(comparisons)
+    if not given:
+        raise ValueError("A claim needs at least one comparison.")
+    run = [c for c in given if c.run]
+    verdicts = [c.verdict for c in run]
+    holding, failing, undecided = (verdicts.count(v) for v in (HOLDS, FAILS, OPEN))
+    verdict, reason = HOLDS, ""
+    if not run:
+        verdict, reason = OPEN, "run missing"
+    elif failing:
+        verdict = FAILS
+    elif undecided:
+        verdict, reason = OPEN, "difference within error"
+    missing = tuple(c.what for c in given if not c.run)
+    return Judgement(verdict, reason, holding, failing, undecided, missing)
+
+
+def rounding(digits: int) -> float:
+    """The `error` that makes a difference of two printed numbers clear only if rounding cannot undo it.
+
+    Both may be off by half a unit of their last digit, so the difference by one unit.
+    """
+    return 10.0**-digits / ERRORS
