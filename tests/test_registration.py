@@ -8,9 +8,9 @@ import torch
 from PIL import Image
 
 import tvae
-from tvae.registration import ZOOMS, Estimate, Registration, magnification
+from tvae.registration import ZOOMS, Estimate, Registration, magnification, transformed
 from tvae.seeding import generator
-from tvae.transforms import homographies, warp
+from tvae.transforms import Parameters, homographies, warp
 
 SIDE = 28
 GRIDS = {
@@ -255,3 +255,14 @@ def test_errors_say_what_is_wrong() -> None:
         Registration(x, "twist", [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="each of the 2 originals"):
         Registration(x, "rotation", [0.0, 1.0, 2.0])(digits(3))
+
+
+def test_transformed_is_the_view_of_a_triplet() -> None:
+    x = digits(4)
+    triplets = tvae.Triplets(interpolation="bicubic")
+    batch = triplets.replay(x, Parameters.of("shear", [[-13.0, 1.0]] * 4))
+    assert torch.equal(transformed(x, "shear", -13.0, others=(1.0,)), batch.x1)
+    assert torch.equal(transformed(x, "shear", 13.0, others=(1.0,)), batch.x2)
+    # a zoom of 1 leaves the size alone: turning by 90 degrees is then exact
+    turned = transformed(x, "rotation", 90.0, zoom=1.0)
+    torch.testing.assert_close(turned, torch.rot90(x, 1, (2, 3)), atol=1e-4, rtol=0)

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from tvae.transforms import get_family, homographies, warp
 
-__all__ = ["ZOOMS", "Estimate", "Registration", "magnification"]
+__all__ = ["ZOOMS", "Estimate", "Registration", "magnification", "transformed"]
 
 #: Magnifications from a little below 1 to beyond that of the largest transformation, in equal ratios.
 ZOOMS: tuple[float, ...] = tuple(0.87 * 1.1**k for k in range(8))
@@ -69,6 +69,36 @@ def magnification(matrices: Tensor, height: int, width: int) -> Tensor:
     centre = matrices.new_tensor((width / 2, height / 2, 1.0))
     scale = matrices[:, 2] @ centre
     return (scale**3 / torch.linalg.det(matrices)).sqrt()
+
+
+def transformed(
+    images: Tensor,
+    family: str,
+    value: float,
+    *,
+    others: Sequence[float] = (),
+    zoom: float | None = None,
+    interpolation: str = "bicubic",
+) -> Tensor:
+    """All images (N, C, H, W) by one value of a family, clean geometry.
+
+    Args:
+        others: the family's further parameters; for shear and tilt the axis.
+        zoom: a magnification at the centre of the frame in the place of the family's own.
+    """
+    height, width = images.shape[-2:]
+    values = torch.tensor([[value, *others]], dtype=torch.float64)
+    matrices = homographies(family, values, height, width)
+    if zoom is not None:
+        matrices = _enlarge(matrices, torch.tensor([zoom], dtype=torch.float64), height, width)
+    return warp(images, matrices.expand(len(images), 3, 3), interpolation)
+
+
+def _enlarge(matrices: Tensor, zooms: Tensor, height: int, width: int) -> Tensor:
+    """Matrices (n, 3, 3) that do the same with the magnifications (n,) at the centre."""
+    logs = (zooms / magnification(matrices, height, width)).log()
+    # the family first, the zoom about the centre afterwards: reads at H G
+    return matrices @ homographies("scale", logs[:, None].expand(-1, 2), height, width)
 
 
 def _normalise(pictures: Tensor) -> Tensor:
@@ -135,17 +165,13 @@ class Registration:
         fixed = torch.tensor([list(others)] * len(self.grid), dtype=torch.float64)
         values = torch.cat((self.grid[:, None], fixed.view(len(self.grid), needed)), 1)
         own = homographies(family, values, height, width)
-        enlarged = magnification(own, height, width)
         if zooms is None:
-            self.zooms = enlarged[:, None]
-            matrices = own[:, None]
+            self.zooms = magnification(own, height, width)[:, None]
+            matrices = own
         else:
             self.zooms = torch.tensor(list(zooms), dtype=torch.float64).repeat(len(self.grid), 1)
-            logs = (self.zooms / enlarged[:, None]).log().view(-1, 1).expand(-1, 2)
-            scale = homographies("scale", logs, height, width)
-            # the family first, the zoom about the centre afterwards: reads at H G
-            matrices = own[:, None] @ scale.view(*self.zooms.shape, 3, 3)
-        matrices = matrices.reshape(-1, 3, 3)
+            repeated = own.repeat_interleave(len(zooms), 0)
+            matrices = _enlarge(repeated, self.zooms.flatten(), height, width)
         count = len(matrices)
         parts = [  # a few originals at a time: the warp needs several times the templates' memory
             warp(
