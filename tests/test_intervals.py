@@ -26,6 +26,18 @@ def test_covers_the_truth_as_often_as_it_says():
     assert math.erf(Z95 / math.sqrt(2)) == pytest.approx(0.95, abs=1e-12)
 
 
+def test_ratio_covers_the_truth_as_often_as_it_says():
+    stream = generator(0, "ratio")
+    below = 2 + torch.rand(2000, 200, generator=stream, dtype=torch.float64)
+    above = 0.7 * below + 0.5 * torch.randn(2000, 200, generator=stream, dtype=torch.float64)
+    found = [Interval.ratio(a, b) for a, b in zip(above, below, strict=True)]
+    assert found[0].mean == pytest.approx(float(above[0].mean() / below[0].mean()))
+    covered = sum(abs(f.mean - 0.7) <= f.half for f in found) / len(found)
+    assert 0.93 < covered < 0.97
+    with pytest.raises(ValueError, match="positive on average"):
+        Interval.ratio(above[0], -below[0])
+
+
 @pytest.mark.parametrize(("mean", "half", "sign"), [(2, 1, 1), (-2, 1, -1), (1, 2, 0), (-1, 2, 0)])
 def test_sign_is_that_of_the_whole_interval(mean, half, sign):
     assert Interval(mean, half).sign == sign

@@ -40,6 +40,22 @@ class Interval:
             raise ValueError("An interval needs finite values.")
         return cls(float(values.mean()), Z95 * float(values.std()) / math.sqrt(len(values)))
 
+    @classmethod
+    def ratio(cls, above: torch.Tensor, below: torch.Tensor) -> Interval:
+        """Of the ratio of two means over the same images, (N,) each; `below` has a positive mean.
+
+        The mean of the ratios would be at the mercy of images whose `below` is almost zero.
+        """
+        if above.shape != below.shape or not float(below.double().mean()) > 0:
+            raise ValueError(
+                "A ratio needs two values for each image, the second positive on average."
+            )
+        above, below = above.double(), below.double()
+        ratio = above.mean() / below.mean()
+        # to first order the ratio errs by the mean of these residuals
+        residual = cls.of((above - ratio * below) / below.mean())
+        return cls(float(ratio), residual.half)
+
     @property
     def sign(self) -> int:
         """1 if all of the interval is positive, −1 if all of it is negative, else 0."""
