@@ -217,3 +217,23 @@ def test_missing_names_what_was_not_run(tmp_path):
     pixels = table[table["label"] == "pixels"]
     assert standing.missing(pixels).splitlines()[1] == "  mnist: pixels"
     assert standing.missing(table[table["label"] == "A"].iloc[1:2]) == "not run yet: none"
+
+
+def test_schedules_keep_runs_apart_that_were_trained_differently(tmp_path):
+    assert standing.schedules(tmp_path) == []
+    made = {
+        ("book", ""): write(tmp_path, job(), 40),
+        ("paper", ""): write(tmp_path, job(preset="paper"), 5),
+        ("book", "longer"): write(tmp_path, job("longer"), 30),
+        ("book", "shorter"): write(tmp_path, job("shorter"), 20),
+    }
+    write(tmp_path, job("shorter", model="vae"), 20)
+    write(tmp_path, job("smoke"), 10**6)
+    pixels = write(tmp_path, job(model="pixels", d=784))
+    order = [("paper", ""), ("book", ""), ("book", "longer"), ("book", "shorter")]
+    assert standing.schedules(tmp_path) == order
+    for schedule in order:
+        table = standing.rows("mnist", 25, tmp_path, schedule=schedule).set_index("label")
+        assert table.loc["A", "mll"] == made[schedule]["metrics"]["mll"]
+        assert table.loc["pixels", "knn_out"] == pixels["metrics"]["knn_out"]
+        assert pd.isna(table.loc["VAE", "mll"]) == (schedule != ("book", "shorter"))

@@ -26,7 +26,7 @@ from tvae import ledger, paper, report, sweep
 from tvae.paper import METRICS
 from tvae.presets import RunConfig
 
-__all__ = ["BASELINES", "DIMENSIONS", "EXCLUDED", "best", "missing", "rows", "text"]
+__all__ = ["BASELINES", "DIMENSIONS", "EXCLUDED", "best", "missing", "rows", "schedules", "text"]
 
 #: Tags of experiments whose runs are never a row of the paper's tables.
 EXCLUDED = ("smoke", "stability")
@@ -60,23 +60,35 @@ def _rank(entry: ledger.Entry) -> tuple[int, int, int]:
     return place, -entry["training"].get("steps", 0), settings["seed"]
 
 
-def _runs(results: str | os.PathLike[str] | None) -> _Runs:
+def _runs(results: str | os.PathLike[str] | None, schedule: tuple[str, str] | None = None) -> _Runs:
     """The best run for every data set, label and true dimension; not to be changed."""
+    found: _Runs = {}
+    for entry in _entries(results):
+        settings = entry["configuration"]
+        label = report.label_of(settings)
+        if (
+            schedule
+            and label not in BASELINES
+            and schedule != (settings["preset"], settings["tag"])
+        ):
+            continue
+        key = (settings["dataset"], label, settings["d"])
+        if key not in found or _rank(entry) < _rank(found[key]):
+            found[key] = entry
+    return found
+
+
+def _entries(results: str | os.PathLike[str] | None) -> list[ledger.Entry]:
+    """The entries that may stand for a row; not to be changed."""
     place = ledger.folder() if results is None else Path(results)
     # reading means checking against the schema, a few milliseconds a file: once is enough
     return _read(place, tuple((p, p.stat().st_mtime_ns) for p in sorted(place.rglob("*.json"))))
 
 
 @lru_cache(maxsize=4)
-def _read(place: Path, files: tuple[tuple[Path, int], ...]) -> _Runs:
+def _read(place: Path, files: tuple[tuple[Path, int], ...]) -> list[ledger.Entry]:
     """`files`, with the times of their last change, makes a change of the ledger another call."""
-    found: _Runs = {}
-    for entry in filter(_counts, ledger.entries(place)):
-        settings = entry["configuration"]
-        key = (settings["dataset"], report.label_of(settings), settings["d"])
-        if key not in found or _rank(entry) < _rank(found[key]):
-            found[key] = entry
-    return found
+    return [entry for entry in ledger.entries(place) if _counts(entry)]
 
 
 def _known(label: str) -> str:
@@ -135,10 +147,26 @@ def _row(
     return row
 
 
+def schedules(results: str | os.PathLike[str] | None = None) -> list[tuple[str, str]]:
+    """The pairs (preset, tag) that trained runs of the ledger have, the nearest to the paper's first.
+
+    Runs of the same schedule were trained alike and may be compared with each other: see `rows`.
+    """
+    ranks: dict[tuple[str, str], tuple[int, int, int]] = {}
+    for entry in _entries(results):
+        settings = entry["configuration"]
+        if report.label_of(settings) not in BASELINES:
+            key = (settings["preset"], settings["tag"])
+            ranks[key] = min(_rank(entry), ranks.get(key, _rank(entry)))
+    return sorted(ranks, key=lambda key: (ranks[key], key))
+
+
 def rows(
     dataset: str | None = None,
     d: int | None = None,
     results: str | os.PathLike[str] | None = None,
+    *,
+    schedule: tuple[str, str] | None = None,
 ) -> pd.DataFrame:
     """All 99 rows of the paper beside our best run of each, and the rows of the baselines.
 
@@ -146,7 +174,9 @@ def rows(
     it); for each of the twelve metrics `<metric>_paper`, `<metric>` (ours) and `<metric>_se` (the
     standard error of ours); preset, tag and interpolation (of the views) of our run ("" where there
     is none), epochs and steps it was trained for, seconds it took, training and measuring together.
-    NaN where the paper prints nothing or nothing was run. `d` = 25 includes M and MA at 26, and raw pixels.
+    NaN where the paper prints nothing or nothing was run. `d` = 25 includes M and MA at 26, and raw
+    pixels. `schedule`, one of `schedules()`, leaves only the runs trained that way (the baselines
+    are not trained, and stay).
     """
     if dataset is not None and dataset not in paper.DATASETS:
         raise ValueError(
@@ -154,7 +184,7 @@ def rows(
         )
     if d is not None and d not in DIMENSIONS:
         raise ValueError(f"The paper has no rows of d = {d}; choose 100, 25 or 10.")
-    runs = _runs(results)
+    runs = _runs(results, schedule)
     found = []
     for _, printed in paper.tables().appendix.iterrows():
         label, its = report.label_of(printed), int(printed["d"])

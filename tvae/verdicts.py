@@ -11,10 +11,23 @@ by two errors of the difference; otherwise, and where a number is missing, it is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["FAILS", "HOLDS", "OPEN", "Comparison", "Judgement", "judge", "rounding"]
+import pandas as pd
+
+__all__ = [
+    "FAILS",
+    "HOLDS",
+    "OPEN",
+    "Comparison",
+    "Judgement",
+    "cell",
+    "compare",
+    "judge",
+    "printed",
+    "rounding",
+]
 
 HOLDS = "holds"
 FAILS = "does not hold"
@@ -22,6 +35,7 @@ OPEN = "not decided here"
 
 #: How many errors of the difference a comparison has to be clear of its border.
 ERRORS = 2.0
+_BITS = 1e-9
 
 
 @dataclass(frozen=True)
@@ -47,12 +61,14 @@ class Comparison:
         """`HOLDS`, `FAILS` or `OPEN`."""
         if not self.run or math.isnan(self.error):
             return OPEN
-        clear = ERRORS * self.error
-        # how far on the good side of the border
+        # how far on the good side of the border, and how far it has to be
         room = self.difference if self.within is None else self.within - abs(self.difference)
-        if room > clear or (self.within is not None and room >= clear):
+        clear = ERRORS * self.error
+        # at the border itself a claim of agreement holds and one of a difference is open, however
+        # the last bits of differences such as 0.76 − 0.75 fall
+        if room > clear + _BITS or (self.within is not None and room > clear - _BITS):
             return HOLDS
-        return FAILS if room < -clear else OPEN
+        return FAILS if room < -clear - _BITS else OPEN
 
     def text(self, digits: int = 3) -> str:
         """`A − VAE+: +0.058 ± 0.004`."""
@@ -109,3 +125,56 @@ def rounding(digits: int) -> float:
     Both may be off by half a unit of their last digit, so the difference by one unit.
     """
     return 10.0**-digits / ERRORS
+
+
+def cell(table: pd.DataFrame, dataset: str, label: str, nominal: int = 25) -> pd.Series:
+    """One row of the table of `standing.rows`; raw pixels are the same for every `nominal` d."""
+    part = table[(table["dataset"] == dataset) & (table["label"] == label)]
+    part = part[part["nominal"].isin((nominal, 0))]
+    if len(part) != 1:
+        raise ValueError(f"The table has {len(part)} rows {label} of {dataset} with d = {nominal}.")
+    return part.iloc[0]
+
+
+def compare(
+    tables: Sequence[pd.DataFrame],
+    dataset: str,
+    one: str,
+    two: str,
+    metric: str,
+    *,
+    sign: int = 1,
+    within: float | None = None,
+    nominal: int = 25,
+) -> Comparison:
+    """`sign` times (`one` minus `two`) in `metric`, with the error of the difference of two estimates.
+
+    `tables` are those of `standing.rows` for one schedule each, the longest training first: runs are
+    compared only with runs that were trained alike, for as long as both of them have been.
+    """
+    for table in tables:
+        a, b = (cell(table, dataset, label, nominal) for label in (one, two))
+        if not (pd.isna(a[metric]) or pd.isna(b[metric])):
+            error = math.hypot(a[f"{metric}_se"], b[f"{metric}_se"])
+            what = f"{one} − {two}"
+            if not pd.isna(a["epochs"]):
+                what += f" after {a['epochs']:.0f} epochs"
+            return Comparison(what, float(sign * (a[metric] - b[metric])), error, within)
+    return Comparison(f"{one} − {two}", math.nan, math.nan, within)
+
+
+def printed(
+    table: pd.DataFrame,
+    dataset: str,
+    one: str,
+    two: str,
+    metric: str,
+    *,
+    sign: int = 1,
+    within: float | None = None,
+    nominal: int = 25,
+) -> Comparison:
+    """The same for the numbers that the paper prints, with the error that rounding makes."""
+    a, b = (cell(table, dataset, label, nominal) for label in (one, two))
+    difference = float(sign * (a[f"{metric}_paper"] - b[f"{metric}_paper"]))
+    return Comparison(f"{one} − {two}", difference, rounding(2), within)
