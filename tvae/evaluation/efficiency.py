@@ -147,8 +147,7 @@ class Ranked:
         if depth < k:
             raise ValueError(f"Lists of {depth} anchors cannot hold {k} neighbours.")
         search = Neighbours(self.anchors, min(depth, len(self.anchors)), device=device)
-        # nearest first; 32 bits halve the memory that every walk goes through
-        self.lists = search(self.queries).indices.int()  # (N, depth)
+        self.lists = search(self.queries).indices  # (N, depth), nearest first
 
     def __len__(self) -> int:
         """The number of anchors."""
@@ -157,7 +156,7 @@ class Ranked:
     def neighbours(self, subset: torch.Tensor) -> torch.Tensor:
         """The k nearest anchors (N, k) among those at the indices `subset` (m,), nearest first."""
         rank = self._rank(torch.as_tensor(subset))
-        return self._walk(rank[self.lists], rank, len(subset))
+        return self._walk(rank.take(self.lists), rank, len(subset))
 
     def predict(self, subset: torch.Tensor) -> torch.Tensor:
         """The class (N,) of every query by a vote of its neighbours among `subset` (m,)."""
@@ -188,7 +187,7 @@ class Ranked:
         found = torch.empty((len(orders), len(sizes)), dtype=torch.float64)
         for row, order in enumerate(orders):
             rank = self._rank(order)
-            ranks = rank[self.lists]
+            ranks = rank.take(self.lists)
             for column, m in enumerate(sizes):
                 predicted = vote(self.labels[self._walk(ranks, rank, m)])
                 found[row, column] = (predicted == self.truth).double().mean()
@@ -211,17 +210,26 @@ class Ranked:
 
     def _walk(self, ranks: torch.Tensor, rank: torch.Tensor, m: int) -> torch.Tensor:
         """The k nearest anchors (N, k) among those of rank < m; `ranks` (N, depth) is rank[lists]."""
-        member = ranks < m
-        # of members found so far: the first k are wanted
-        seen = member.cumsum(1, dtype=torch.int32)
-        full = seen[:, -1] >= self.k
-        chosen = member & (seen <= self.k) & full[:, None]
         out = torch.empty((len(ranks), self.k), dtype=torch.int64)
-        out[full] = self.lists[chosen].long().view(-1, self.k)
-        if not bool(full.all()):
+        left = torch.arange(len(ranks))  # queries that wait for an answer
+        # so long a beginning of a list holds twice the k members on average, enough for most
+        depth = ranks.shape[1]
+        start = min(depth, 8 + 2 * self.k * len(self) // m)
+        for width in (start, depth):
+            every = len(left) == len(ranks)
+            member = (ranks if every else ranks[left])[:, :width] < m
+            seen = member.cumsum(1, dtype=torch.int32)  # members so far; the first k are wanted
+            full = seen[:, -1] >= self.k
+            chosen = member & (seen <= self.k) & full[:, None]
+            lists = (self.lists if every else self.lists[left])[:, :width]
+            out[left[full]] = lists[chosen].view(-1, self.k)
+            left = left[~full]
+            if len(left) == 0 or width == depth:
+                break
+        if len(left) > 0:
             subset = torch.nonzero(rank < m).flatten()  # ascending: ties go to the same anchor
             search = Neighbours(self.anchors[subset], self.k, device=self.device)
-            out[~full] = subset[search(self.queries[~full]).indices]
+            out[left] = subset[search(self.queries[left]).indices]
         return out
 
 
