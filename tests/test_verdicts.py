@@ -85,7 +85,7 @@ def test_printed_numbers_differ_only_beyond_their_rounding(digits):
 def test_text():
     assert Comparison("A − VAE+", 0.0583, 0.0041).text() == "A − VAE+: +0.058 ± 0.004"
     assert Comparison("A", -1.26).text(1) == "A: -1.3"
-    assert Comparison("A", math.nan).text() == "A: not run"
+    assert Comparison("A", math.nan).text() == "A: no runs to compare"
 
 
 def test_the_last_bits_do_not_decide():
@@ -125,6 +125,7 @@ def test_runs_are_compared_with_runs_trained_alike(filled):
         assert found.error == pytest.approx(0.05)
         turned = compare(tables, "mnist", one, "VAE+", "knn_out", sign=-1, within=0.5)
         assert turned.difference == -found.difference and turned.within == 0.5
+        assert turned.what == f"VAE+ − {one} after 2 epochs"
         pixels = compare(tables, "mnist", one, "pixels", "knn_out")
         assert pixels.difference == pytest.approx(made[one, tag] - made["pixels", ""])
     assert not compare(tables, "mnist", "A", "M", "knn_out").run  # both run, but not alike

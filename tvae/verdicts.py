@@ -73,7 +73,7 @@ class Comparison:
     def text(self, digits: int = 3) -> str:
         """`A − VAE+: +0.058 ± 0.004`."""
         if not self.run:
-            return f"{self.what}: not run"
+            return f"{self.what}: no runs to compare"
         error = "" if self.error == 0 else f" ± {self.error:.{digits}f}"
         return f"{self.what}: {self.difference:+.{digits}f}{error}"
 
@@ -94,7 +94,9 @@ class Judgement:
         told = f"{self.verdict} ({self.reason})" if self.reason else self.verdict
         if count > 1:
             told += f"; {self.holding} of {count} comparisons hold, {self.failing} do not"
-        return told + (f"; not run: {', '.join(self.missing)}" if self.missing and count else "")
+        return told + (
+            f"; no runs to compare: {', '.join(self.missing)}" if self.missing and count else ""
+        )
 
 
 def judge(comparisons: Iterable[Comparison]) -> Judgement:
@@ -136,6 +138,10 @@ def cell(table: pd.DataFrame, dataset: str, label: str, nominal: int = 25) -> pd
     return part.iloc[0]
 
 
+def _what(one: str, two: str, sign: int) -> str:
+    return f"{one} − {two}" if sign > 0 else f"{two} − {one}"
+
+
 def compare(
     tables: Sequence[pd.DataFrame],
     dataset: str,
@@ -156,11 +162,11 @@ def compare(
         a, b = (cell(table, dataset, label, nominal) for label in (one, two))
         if not (pd.isna(a[metric]) or pd.isna(b[metric])):
             error = math.hypot(a[f"{metric}_se"], b[f"{metric}_se"])
-            what = f"{one} − {two}"
+            what = _what(one, two, sign)
             if not pd.isna(a["epochs"]):
                 what += f" after {a['epochs']:.0f} epochs"
             return Comparison(what, float(sign * (a[metric] - b[metric])), error, within)
-    return Comparison(f"{one} − {two}", math.nan, math.nan, within)
+    return Comparison(_what(one, two, sign), math.nan, math.nan, within)
 
 
 def printed(
@@ -177,4 +183,4 @@ def printed(
     """The same for the numbers that the paper prints, with the error that rounding makes."""
     a, b = (cell(table, dataset, label, nominal) for label in (one, two))
     difference = float(sign * (a[f"{metric}_paper"] - b[f"{metric}_paper"]))
-    return Comparison(f"{one} − {two}", difference, rounding(2), within)
+    return Comparison(_what(one, two, sign), difference, rounding(2), within)
