@@ -144,6 +144,9 @@ def _row(
     row.update({key: settings.get(key, "") for key in ("preset", "tag", "interpolation")})
     row.update({key: entry["training"].get(key) if entry else None for key in ("epochs", "steps")})
     row["seconds"] = sum(entry["seconds"].values()) if entry else None
+    trained_on = entry["data"]["train"] if entry else {}
+    row["images"] = trained_on.get("count")
+    row["part"] = trained_on.get("note", "")
     return row
 
 
@@ -173,7 +176,8 @@ def rows(
     Columns: dataset, label, nominal (100, 25 or 10; 0 for raw pixels), d (26 where M and MA have
     it); for each of the twelve metrics `<metric>_paper`, `<metric>` (ours) and `<metric>_se` (the
     standard error of ours); preset, tag and interpolation (of the views) of our run ("" where there
-    is none), epochs and steps it was trained for, seconds it took, training and measuring together.
+    is none), epochs and steps it was trained for, seconds it took, training and measuring together;
+    images, how many it was trained on, and part, which part of the data set they are ("" for all).
     NaN where the paper prints nothing or nothing was run. `d` = 25 includes M and MA at 26, and raw
     pixels. `schedule`, one of `schedules()`, leaves only the runs trained that way (the baselines
     are not trained, and stay).
@@ -198,7 +202,7 @@ def rows(
             for nominal, its in sizes:
                 entry = runs.get((name, label, its))
                 found.append(_row(name, label, nominal, its, None, entry))
-    texts = ("dataset", "label", "preset", "tag", "interpolation")
+    texts = ("dataset", "label", "preset", "tag", "interpolation", "part")
     table = pd.DataFrame(found)
     numbers = [c for c in table.columns if c not in (*texts, "nominal", "d")]
     table = table.astype(dict.fromkeys(numbers, float))
