@@ -240,3 +240,23 @@ def test_schedules_keep_runs_apart_that_were_trained_differently(tmp_path):
         assert table.loc["A", "mll"] == made[schedule]["metrics"]["mll"]
         assert table.loc["pixels", "knn_out"] == pixels["metrics"]["knn_out"]
         assert pd.isna(table.loc["VAE", "mll"]) == (schedule != ("book", "shorter"))
+
+
+def test_compact_has_one_line_a_row(tmp_path):
+    made = write(tmp_path, Job("omniglot", "tvae", "A", preset="book"))
+    table = standing.rows("omniglot", results=tmp_path)
+    lines = standing.compact(table, ["mll", "knn_in"]).splitlines()
+    assert len(lines) == 2 + 33
+    assert "elbo" not in lines[0] and "mll" in lines[0]
+    ours, theirs = made["metrics"]["mll"], paper.row("omniglot", "tvae", "A", False, 25)["mll"]
+    starred = [line for line in lines if line.endswith("*")]
+    numbers = [report.number(v, "mll") for v in (theirs, ours)]
+    numbers.append(report.number(ours - theirs, "mll", sign=True))
+    # no accuracy in sample on Omniglot; two epochs; two seconds are no minute
+    assert [line.split() for line in starred] == [
+        ["A", "25", *numbers, "·", "·", "·", "2", "0", "*"]
+    ]
+    for line in set(lines[2:]) - set(starred):
+        assert line.split()[3:] == ["·"] * 7
+    write(tmp_path, Job("omniglot", "pca", preset="book"))
+    assert len(standing.compact(standing.rows("omniglot", results=tmp_path)).splitlines()) == 2 + 34

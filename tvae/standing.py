@@ -26,7 +26,17 @@ from tvae import ledger, paper, report, sweep
 from tvae.paper import METRICS
 from tvae.presets import RunConfig
 
-__all__ = ["BASELINES", "DIMENSIONS", "EXCLUDED", "best", "missing", "rows", "schedules", "text"]
+__all__ = [
+    "BASELINES",
+    "DIMENSIONS",
+    "EXCLUDED",
+    "best",
+    "compact",
+    "missing",
+    "rows",
+    "schedules",
+    "text",
+]
 
 #: Tags of experiments whose runs are never a row of the paper's tables.
 EXCLUDED = ("smoke", "stability")
@@ -259,3 +269,31 @@ def text(table: pd.DataFrame, metrics: Sequence[str] = METRICS) -> str:
         ).rstrip()
         for line in lines
     )
+
+
+def compact(
+    table: pd.DataFrame, metrics: Sequence[str] = ("elbo", "mll", "knn_in", "knn_out")
+) -> str:
+    """Rows of `rows` as text, one line each: the paper's, ours and the difference for each metric.
+
+    Then the epochs and the minutes of our run, and a star if it had only a part of the data set. A
+    dot stands for what was not run or not printed. Rows that neither has are left out.
+    """
+    lines = [
+        f"{'':13s}" + "".join(f" {metric:^24s}" for metric in metrics).rstrip(),
+        f"{'model':9s}{'d':>4s}"
+        + f" {'paper':>8s}{'ours':>8s}{'diff':>8s}" * len(metrics)
+        + "  epochs minutes",
+    ]
+    for _, row in table.iterrows():
+        if row["label"] in BASELINES and row["preset"] == "":
+            continue
+        line = f"{row['label']:9s}{row['d']:4d}"
+        for metric in metrics:
+            values = row[f"{metric}_paper"], row[metric], row[metric] - row[f"{metric}_paper"]
+            texts = [report.number(v, metric, sign=k == 2) or "·" for k, v in enumerate(values)]
+            line += " " + "".join(f"{text:>8s}" for text in texts)
+        for value in (row["epochs"], row["seconds"] / 60):
+            line += " " + ("·" if pd.isna(value) else f"{value:.0f}").rjust(7)
+        lines.append(line + (" *" if row["part"] else ""))
+    return "\n".join(lines)
