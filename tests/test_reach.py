@@ -111,6 +111,17 @@ def test_the_radial_part_is_what_turning_leaves():
         assert (other >= reach.radial(a, b) - 1e-12).all()
 
 
+def test_the_arc_leads_back_to_its_middle():
+    action = actions.build("M", D)
+    z, other = codes(2)
+    theta = 1.5 * other[:, : D // 2].tanh()  # less than a quarter turn, so the arc is the shorter
+    ahead, back = action.act(z, theta), action.act_inverse(z, theta)
+    torch.testing.assert_close(reach.arc_midpoint(ahead, back), z)
+    middle = reach.arc_midpoint(z, other)
+    torch.testing.assert_close(reach.lengths(middle), (reach.lengths(z) + reach.lengths(other)) / 2)
+    torch.testing.assert_close(reach.arc_midpoint(3 * ahead, back), 2 * z)
+
+
 def test_an_empty_pair_makes_no_trouble():
     z1, z2 = codes(2)
     z1 = z1.clone()

@@ -13,7 +13,7 @@ import torch
 
 from tvae.actions import Action, Additive, BlockRotation, Tridiagonal
 
-__all__ = ["floor", "floor_from", "lengths", "nearest", "radial"]
+__all__ = ["arc_midpoint", "floor", "floor_from", "lengths", "nearest", "radial"]
 
 
 def lengths(z: torch.Tensor) -> torch.Tensor:
@@ -24,6 +24,20 @@ def lengths(z: torch.Tensor) -> torch.Tensor:
 def radial(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """The part of ‖a − b‖² that no rotation of pairs explains, Σ (ρ_a − ρ_b)²: (N, d) → (N,)."""
     return (lengths(a) - lengths(b)).square().sum(-1)
+
+
+def arc_midpoint(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Half-way from a to b along the arc in every pair of coordinates, (N, d).
+
+    Each pair points along the bisector and has the mean of the two lengths. Of the two bisectors it
+    is the one on the side of the shorter arc.
+    """
+    pairs = [z.unflatten(-1, (-1, 2)) for z in (a, b)]
+    tiny = torch.finfo(a.dtype).tiny
+    own = [p.norm(dim=-1, keepdim=True) for p in pairs]
+    bisector = pairs[0] / own[0].clamp(min=tiny) + pairs[1] / own[1].clamp(min=tiny)
+    bisector = bisector / bisector.norm(dim=-1, keepdim=True).clamp(min=tiny)
+    return (bisector * (own[0] + own[1]) / 2).flatten(-2)
 
 
 def _refuse(action: Action) -> ValueError:
