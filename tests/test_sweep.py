@@ -135,3 +135,14 @@ def test_baselines_have_no_schedule_and_pixels_no_seed():
     assert [(job.model, job.seed) for job in jobs] == [("pixels", 0), ("pca", 0)]
     assert "epochs" not in jobs[0].configuration()
     assert jobs[0].d == 784
+
+
+def test_the_faces_are_the_three_models_of_the_celeba_figures():
+    import release_weights
+
+    jobs = sweep.load(SWEEPS / "faces.yaml")
+    assert [job.name for job in jobs] == [
+        f"faces/{name}_quick_seed0" for name in release_weights.FACES
+    ]
+    assert {job.config().triplets().families for job in jobs} == {("rotation", "tilt", "shear")}
+    assert {job.schedule(2000).epochs * (2000 // job.config().batch_size) for job in jobs} == {800}
