@@ -272,28 +272,28 @@ def text(table: pd.DataFrame, metrics: Sequence[str] = METRICS) -> str:
 
 
 def compact(
-    table: pd.DataFrame, metrics: Sequence[str] = ("elbo", "mll", "knn_in", "knn_out")
+    table: pd.DataFrame, metrics: Sequence[str] = ("knn_out", "mll", "elbo", "knn_in")
 ) -> str:
     """Rows of `rows` as text, one line each: the paper's, ours and the difference for each metric.
 
-    Then the epochs and the minutes of our run, and a star if it had only a part of the data set. A
-    dot stands for what was not run or not printed. Rows that neither has are left out.
+    Before them the epochs and the minutes of our run; after them a star if it had only a part of the
+    data set. A dot stands for what was not run or not printed. Baselines that were not run are left
+    out.
     """
+    head = f"{'model':9s}{'d':>4s} epochs  min."
     lines = [
-        f"{'':13s}" + "".join(f" {metric:^24s}" for metric in metrics).rstrip(),
-        f"{'model':9s}{'d':>4s}"
-        + f" {'paper':>8s}{'ours':>8s}{'diff':>8s}" * len(metrics)
-        + "  epochs minutes",
+        " " * len(head) + "".join(f"  {metric:^21s}" for metric in metrics).rstrip(),
+        head + f"  {'paper':>7s}{'ours':>7s}{'diff':>7s}" * len(metrics),
     ]
     for _, row in table.iterrows():
         if row["label"] in BASELINES and row["preset"] == "":
             continue
         line = f"{row['label']:9s}{row['d']:4d}"
+        for value, width in ((row["epochs"], 7), (row["seconds"] / 60, 6)):
+            line += ("·" if pd.isna(value) else f"{value:.0f}").rjust(width)
         for metric in metrics:
             values = row[f"{metric}_paper"], row[metric], row[metric] - row[f"{metric}_paper"]
             texts = [report.number(v, metric, sign=k == 2) or "·" for k, v in enumerate(values)]
-            line += " " + "".join(f"{text:>8s}" for text in texts)
-        for value in (row["epochs"], row["seconds"] / 60):
-            line += " " + ("·" if pd.isna(value) else f"{value:.0f}").rjust(7)
+            line += "  " + "".join(f"{text:>7s}" for text in texts)
         lines.append(line + (" *" if row["part"] else ""))
     return "\n".join(lines)
