@@ -114,6 +114,7 @@ def test_bootstrap_of_too_few_seeds_has_no_interval():
     assert "no interval" in str(found)
     empty = stability.bootstrap(stability.jitter, np.empty((0, 0)))
     assert np.isnan(empty.value)
+    assert str(empty) == "not measured"
     with pytest.raises(ValueError, match="between 0 and 1"):
         stability.bootstrap(stability.jitter, simulate(6), level=95)
 

@@ -66,6 +66,8 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
+        if np.isnan(self.value):
+            return "not measured"
         if np.isnan(self.low):
             return f"{self.value:.2f} (no interval)"
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
