@@ -188,8 +188,9 @@ def execute_all(
     from tqdm import tqdm
 
     jobs = max(1, min(jobs, len(paths)))
+    share = os.environ.get(THREADS[0]) or str(max(1, (os.cpu_count() or 1) // jobs))
     for name in THREADS:  # the kernels inherit these
-        os.environ.setdefault(name, str(max(1, (os.cpu_count() or 1) // jobs)))
+        os.environ.setdefault(name, share)
     terminal = sys.stderr.isatty()
     context = multiprocessing.get_context("spawn")
     results: dict[str, Result] = {}
