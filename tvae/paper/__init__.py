@@ -16,7 +16,7 @@ from importlib import resources
 
 import pandas as pd
 
-__all__ = ["ACTIONS", "DATASETS", "METRICS", "Tables", "row", "tables"]
+__all__ = ["ACTIONS", "DATASETS", "METRICS", "Tables", "items", "row", "tables"]
 
 DATASETS = ("mnist", "fashion-mnist", "omniglot")
 
@@ -91,6 +91,15 @@ def _knn() -> pd.DataFrame:
         part["knn_out"] = wide[f"{name}-affnist"]
         parts.append(part)
     return pd.concat(parts, ignore_index=True)
+
+
+def items() -> pd.DataFrame:
+    """What the paper shows: every figure, table and algorithm, and the appendices that derive.
+
+    Columns: key (the paper's own label, where it has one), item (as it is numbered), what.
+    """
+    with (resources.files(__name__) / "items.csv").open("r", encoding="utf-8") as file:
+        return pd.read_csv(file)
 
 
 def tables() -> Tables:
