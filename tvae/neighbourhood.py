@@ -266,7 +266,8 @@ def draw_confusion(ax: Axes, counts: torch.Tensor, title: str) -> torch.Tensor:
         tone = "white" if value > 50 else "black"
         ax.text(column, row, f"{value:.0f}", ha="center", va="center", color=tone, fontsize=8)
     ticks = range(len(share))
-    ax.set(title=title, xlabel="answer", xticks=ticks, yticks=ticks)
+    ax.set(title=title, xlabel="answer", ylabel="true class", xticks=ticks, yticks=ticks)
+    ax.label_outer()
     ax.grid(False)
     return share
 
