@@ -16,14 +16,7 @@ from tvae.evaluation import knn_accuracy, knn_predict
 from tvae.evaluation.efficiency import Curve, Estimate, Ranked, grouped_mean, subsamples
 from tvae.seeding import generator
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small arrays gain nothing from a second thread, and on a busy machine lose much by it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def clusters(seed, count, d=4, classes=3, spread=1.5):

@@ -21,14 +21,7 @@ from tvae.networks import Encoder28
 from tvae.training import fit
 from tvae.transforms import Triplets
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small arrays gain nothing from a second thread, and on a busy machine lose much by it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # The checks make up tables of any number of features, so they are run on single rows of pixels; a

@@ -18,13 +18,7 @@ from tvae.evaluation.knn import Neighbours, knn_accuracy, knn_predict, vote
 BACKENDS = ("torch", "faiss")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small arrays gain nothing from a second thread, and on a busy machine lose much by it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def plain_search(anchors, queries, k):

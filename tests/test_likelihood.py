@@ -20,13 +20,7 @@ from tvae.seeding import generator
 SHAPE = (1, 2, 3)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small arrays gain nothing from a second thread, and on a busy machine lose much by it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Affine(nn.Module):

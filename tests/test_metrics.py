@@ -25,13 +25,7 @@ SHAPE = (1, 8, 8)
 VIEWLESS = ("nllx1", "nllx2", "c1", "c2", "nll", "div")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small arrays gain nothing from a second thread, and on a busy machine lose much by it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Linear(nn.Module):

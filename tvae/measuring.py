@@ -104,8 +104,9 @@ def model_metrics(
 ) -> dict[str, Any]:
     """All twelve metrics of a trained model: `metrics`, `standard_errors`, `evaluation`.
 
-    `config` says how the model was trained: on which views, if any. `measures` may name `likelihood_error`, the standard error in nats that the log-likelihood has to
-    reach; else it is the plain mean over `likelihood_images` test images.
+    `config` says how the model was trained: on which views, if any. `measures` may name
+    `likelihood_error`, the standard error in nats that the log-likelihood has to reach; else it is
+    the plain mean over `likelihood_images` test images.
     """
     target = measures.get("likelihood_error")
     labelled = test.provenance.name not in NO_IN_SAMPLE

@@ -25,8 +25,8 @@ from tvae import ledger, report
 
 __all__ = [
     "SEEDS",
+    "Bootstrapped",
     "Curves",
-    "Interval",
     "bootstrap",
     "from_ledger",
     "jitter",
@@ -58,7 +58,7 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Interval:
+class Bootstrapped:
     """A value with its confidence interval; the ends are NaN where there are too few seeds."""
 
     value: float
@@ -174,7 +174,7 @@ def bootstrap(
     draws: int = 2000,
     level: float = 0.95,
     seed: int = 0,
-) -> Interval:
+) -> Bootstrapped:
     """A percentile bootstrap interval of a statistic of curves, with the seeds as what is drawn.
 
     Whole curves are drawn with replacement, within each of `groups` (S, E) by itself; `statistic`
@@ -184,11 +184,11 @@ def bootstrap(
     if not 0 < level < 1:
         raise ValueError(f"The level must lie between 0 and 1, not be {level}.")
     if any(len(group) == 0 for group in groups):
-        return Interval(np.nan, np.nan, np.nan)
+        return Bootstrapped(np.nan, np.nan, np.nan)
     value = float(statistic(*groups))
     if np.isnan(value) or min(len(group) for group in groups) < LEAST_SEEDS:
-        return Interval(value, np.nan, np.nan)
+        return Bootstrapped(value, np.nan, np.nan)
     draw = np.random.default_rng(seed)
     drawn = [group[draw.integers(len(group), size=(draws, len(group)))] for group in groups]
     low, high = np.nanquantile(statistic(*drawn), [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(low), float(high))
+    return Bootstrapped(value, float(low), float(high))

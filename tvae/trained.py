@@ -9,6 +9,7 @@ This is what makes a chapter quick by default and a full experiment by changing 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +25,20 @@ _EPOCH_IMAGES = {"omniglot": 60_000}
 
 def job(name: str, preset: str, seed: int = 0) -> Job:
     """The run that a name such as `mnist-A-25`, `mnist-NR-25` or `omniglot-VAE+-25` stands for."""
-    dataset, label, d = (*name.rsplit("-", 2), "", "")[:3]
-    if not label or not d.isdecimal():
+    parts = re.fullmatch(r"(.+)-([A-Z]+\+?)-(\d+)", name)
+    if parts is None:
         raise ValueError(
             f"{name!r} does not name a run; the form is data set, model, dimension: mnist-A-25."
         )
-    model = _MODELS.get(label, "tvae")
-    residual = model == "tvae" and len(label) > 1 and label.endswith("R")
+    dataset, label, d = parts.groups()
+    model, action, residual = _MODELS.get(label), None, False
+    if model is None:  # a T-VAE: the letter of its action, and R if it is the residual form
+        model, action = "tvae", label.removesuffix("R")
+        residual = label != action
     return Job(
         dataset,
         model,
-        None if model != "tvae" else label.removesuffix("R") if residual else label,
+        action,
         residual=residual,
         d=int(d),
         seed=seed,
