@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import faiss
 import numpy as np
-import torch
+from _peers import add_timing, set_timing
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
@@ -34,16 +33,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--anchors", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=32_000)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument(
-        "--busy", action="store_true", help="count CPU time, for a busy machine; one thread"
-    )
+    add_timing(parser, repeats=3)
     options = parser.parse_args()
-    clock: Callable[[], float] = time.perf_counter
-    if options.busy:  # with one thread the same as the time on the wall of an idle machine
-        clock, options.threads = time.process_time, 1
-    torch.set_num_threads(options.threads)
+    clock = set_timing(options)
     faiss.omp_set_num_threads(options.threads)
 
     rng = np.random.default_rng(0)

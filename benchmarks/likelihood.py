@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
-from torch import nn
+from _peers import add_timing, pythae_vae, set_timing
 
 from tvae import data
 from tvae.evaluation import log_likelihood
@@ -32,77 +30,18 @@ D, SAMPLES, TARGET = 25, 1000, 3.0
 CHUNKS = (100, 250, 500, 1000, 2000)
 
 
-def pythae_model(ours: VAE) -> Any:
-    """pythae's VAE with PyTorch's own layers and the weights of `ours`."""
-    from pythae.models import VAE as PythaeVAE
-    from pythae.models import VAEConfig
-    from pythae.models.base.base_utils import ModelOutput
-    from pythae.models.nn import BaseDecoder, BaseEncoder
-
-    class Encoder(BaseEncoder):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = nn.Sequential(
-                nn.Conv2d(1, 32, 4, stride=2, padding=1),
-                nn.ReLU(),
-                nn.Conv2d(32, 32, 4, stride=2, padding=1),
-                nn.ReLU(),
-                nn.Conv2d(32, 64, 4, stride=2, padding=1),
-                nn.ReLU(),
-                nn.Conv2d(64, 128, 4, stride=2, padding=1),
-                nn.ReLU(),
-                nn.Conv2d(128, 2 * D, 1),
-                nn.Flatten(),
-            )
-            self.layers.load_state_dict(ours.encoder.state_dict())
-
-        def forward(self, x: torch.Tensor) -> Any:
-            mean, logvar = self.layers(x).chunk(2, -1)
-            return ModelOutput(embedding=mean, log_covariance=logvar)
-
-    class Decoder(BaseDecoder):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = nn.Sequential(
-                nn.Unflatten(1, (D, 1, 1)),
-                nn.Conv2d(D, 128, 1),
-                nn.ReLU(),
-                nn.ConvTranspose2d(128, 64, 4),
-                nn.ReLU(),
-                nn.ConvTranspose2d(64, 32, 4),
-                nn.ReLU(),
-                nn.ConvTranspose2d(32, 32, 4, stride=2, padding=1),
-                nn.ReLU(),
-                nn.ConvTranspose2d(32, 1, 4, stride=2, padding=1),
-            )
-            self.layers.load_state_dict(ours.decoder.state_dict())
-
-        def forward(self, z: torch.Tensor) -> Any:
-            return ModelOutput(reconstruction=torch.sigmoid(self.layers(z)))
-
-    settings = VAEConfig(input_dim=(1, 28, 28), latent_dim=D, reconstruction_loss="bce")
-    return PythaeVAE(settings, Encoder(), Decoder()).eval()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--images", type=int, default=4, help="images in a turn")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument(
-        "--busy", action="store_true", help="count CPU time, for a busy machine; one thread"
-    )
+    add_timing(parser, repeats=5)
     options = parser.parse_args()
-    clock: Callable[[], float] = time.perf_counter
-    if options.busy:  # with one thread the same as the time on the wall of an idle machine
-        clock, options.threads = time.process_time, 1
-    torch.set_num_threads(options.threads)
+    clock = set_timing(options)
 
     train = data.load("mnist", "train", source="embedded")
     x = data.load("mnist", "test", source="embedded").take(options.images).floats()
     ours = VAE(D, generator=generator(0, "init"))
     fit(ours, train, steps=60, device="cpu", progress=False)
-    theirs = pythae_model(ours)
+    theirs = pythae_vae(ours).eval()
 
     @torch.no_grad()
     def pythae(batch: int) -> float:

@@ -34,6 +34,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from _peers import add_timing, pythae_vae, set_timing
 from torch import nn
 
 from tvae import data
@@ -120,69 +121,14 @@ def step_against_sgemm(images: torch.Tensor, repeats: int, steps: int = 10) -> d
 # --- pythae ----------------------------------------------------------------------------------------
 
 
-def plain_networks() -> tuple[nn.Sequential, nn.Sequential]:
-    """Encoder and decoder of the paper's appendix E from PyTorch's own layers."""
-    encoder = nn.Sequential(
-        nn.Conv2d(1, 32, 4, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(32, 32, 4, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 4, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(64, 128, 4, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(128, 2 * D, 1),
-        nn.Flatten(),
-    )
-    decoder = nn.Sequential(
-        nn.Unflatten(1, (D, 1, 1)),
-        nn.Conv2d(D, 128, 1),
-        nn.ReLU(),
-        nn.ConvTranspose2d(128, 64, 4),
-        nn.ReLU(),
-        nn.ConvTranspose2d(64, 32, 4),
-        nn.ReLU(),
-        nn.ConvTranspose2d(32, 32, 4, stride=2, padding=1),
-        nn.ReLU(),
-        nn.ConvTranspose2d(32, 1, 4, stride=2, padding=1),
-    )
-    return encoder, decoder
-
-
 def pythae_trainer(images: torch.Tensor, folder: str) -> tuple[Any, VAE]:
     """pythae's trainer, ready for an epoch, and a VAE of ours with the same weights."""
     from pythae.data.datasets import BaseDataset
-    from pythae.models import VAE as PythaeVAE
-    from pythae.models import VAEConfig
-    from pythae.models.base.base_utils import ModelOutput
-    from pythae.models.nn import BaseDecoder, BaseEncoder
     from pythae.trainers import BaseTrainer, BaseTrainerConfig
 
     logging.getLogger("pythae").setLevel(logging.ERROR)
     ours = VAE(D, generator=generator(0, "init"))
-    networks = plain_networks()
-    for plain, own in zip(networks, (ours.encoder, ours.decoder), strict=True):
-        plain.load_state_dict(own.state_dict())
-
-    class Encoder(BaseEncoder):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = networks[0]
-
-        def forward(self, x: torch.Tensor) -> Any:
-            mean, logvar = self.layers(x).chunk(2, -1)
-            return ModelOutput(embedding=mean, log_covariance=logvar)
-
-    class Decoder(BaseDecoder):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = networks[1]
-
-        def forward(self, z: torch.Tensor) -> Any:
-            return ModelOutput(reconstruction=torch.sigmoid(self.layers(z)))
-
-    settings = VAEConfig(input_dim=(1, 28, 28), latent_dim=D, reconstruction_loss="bce")
-    model = PythaeVAE(settings, Encoder(), Decoder())
+    model = pythae_vae(ours)
     z = torch.randn(8, D, generator=generator(0, "z"))
     x = images[:8].float() / 255
     with torch.no_grad():  # the same functions, or the comparison is worth nothing
@@ -306,21 +252,15 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    add_timing(parser, repeats=7)
     parser.add_argument("--no-growth", action="store_true", help="leave out the third part")
     parser.add_argument("--measure", type=int, nargs=4, help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--busy", action="store_true", help="count CPU time, for a busy machine; one thread"
-    )
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(measure_growth(*options.measure)))
         return
-    if options.busy:  # with one thread the same as the time on the wall of an idle machine
-        global clock
-        clock, options.threads = time.process_time, 1
-    torch.set_num_threads(options.threads)
+    global clock
+    clock = set_timing(options)
     images = data.load("mnist", source="embedded").images
     print(f"training, {options.threads} thread(s), median of {options.repeats} turns", flush=True)
     rows = [

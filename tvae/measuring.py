@@ -44,8 +44,9 @@ def affnist(
 ) -> tuple[Dataset | None, Dataset | None]:
     """AffNIST images out of sample: labelled anchors from its training part, queries from its test.
 
-    A model of other than grey 28×28 images, such as those of `test`, has none. They are made from MNIST, the embedded sample if `source` is "embedded", with seed 0 in every run,
-    so that all runs answer the same questions. With a folder `cache` they are made once and kept.
+    They are made from MNIST, the embedded sample if `source` is "embedded", with seed 0 in every
+    run, so that all runs answer the same questions. With a folder `cache` they are made once and
+    kept. A model of other images than grey 28×28 ones, as `test` shows, has none.
     """
     if tuple(test.images.shape[1:]) != (1, 28, 28):
         return None, None
