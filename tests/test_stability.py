@@ -67,10 +67,15 @@ def test_measures_agree_with_plain_sums():
 def test_measures_scale_and_ignore_the_order_of_seeds():
     curves = simulate(4, level=1.0)
     mixed = curves[::-1]
-    for measure in (stability.jitter, stability.relative):
+    for measure in (stability.jitter, stability.relative, stability.relative_jitter):
         assert measure(mixed) == pytest.approx(measure(curves))
     assert stability.jitter(3 * curves) == pytest.approx(3 * stability.jitter(curves))
-    assert stability.relative(3 * curves) == pytest.approx(stability.relative(curves))
+    # shares do not scale, not even by another factor for each epoch if that is what is shared
+    factors = np.linspace(1, 3, curves.shape[-1])
+    for measure in (stability.relative, stability.relative_jitter):
+        assert measure(factors * curves) == pytest.approx(measure(curves))
+    flat = np.full_like(curves, 50.0) + curves - curves.mean(axis=0)
+    assert 50 * stability.relative_jitter(flat) == pytest.approx(stability.jitter(curves))
 
 
 @pytest.mark.parametrize("shape", [(1, 8), (5, 2), (5, 1)])

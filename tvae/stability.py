@@ -32,6 +32,7 @@ __all__ = [
     "jitter",
     "ratio",
     "relative",
+    "relative_jitter",
     "roughness",
     "spread",
 ]
@@ -156,6 +157,11 @@ def jitter(curves: Array) -> Array:
     second = np.diff(curves - curves.mean(axis=-2, keepdims=True), n=2, axis=-1)
     total = np.square(second).sum(axis=(-2, -1))
     return np.asarray(np.sqrt(total / (_SECOND_DIFFERENCE * (seeds - 1) * (epochs - 2))))
+
+
+def relative_jitter(curves: Array) -> Array:
+    """The jitter of curves as shares of the level of each epoch: (..., S, E) → (...)."""
+    return jitter(curves / curves.mean(axis=-2, keepdims=True))
 
 
 def ratio(measure: Statistic) -> Statistic:
