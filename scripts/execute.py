@@ -49,6 +49,7 @@ class Result:
     seconds: float
     preset: str
     failure: str = ""
+    threads: int = 1
 
 
 def parameters(notebook: nbformat.NotebookNode) -> dict[str, Any]:
@@ -147,7 +148,8 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], cells: Any = N
         if output.exists() and not (failure and target == source):
             result = clean(nbformat.read(output, as_version=4))
             atomic_write(target, nbformat.writes(result) + "\n")
-    return Result(source.stem, seconds, preset, failure)
+    threads = int(os.environ.get(THREADS[0]) or os.cpu_count() or 1)
+    return Result(source.stem, seconds, preset, failure, threads)
 
 
 @contextmanager
@@ -160,7 +162,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def record(results: list[Result], path: Path) -> None:
-    """Enter the time, preset and date of every chapter that went well into the JSON at `path`."""
+    """Enter how long every chapter that went well took, and with what, into the JSON at `path`."""
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     with _locked(project.BUILD / "status.lock"):
         entries = json.loads(path.read_text()) if path.exists() else {}
@@ -168,6 +170,7 @@ def record(results: list[Result], path: Path) -> None:
             if not result.failure:
                 entries[result.chapter] = {
                     "seconds": round(result.seconds, 1),
+                    "threads": result.threads,
                     "preset": result.preset,
                     "date": today,
                     "torch": importlib.metadata.version("torch").split("+")[0],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,7 @@ def test_status_is_recorded_for_what_succeeded(executed: dict[str, Any]) -> None
     entries = json.loads((executed["into"] / "status.json").read_text())
     assert set(entries) == {"31_first", "33_third"}
     assert all(e["preset"] == "book" and e["seconds"] > 0 for e in entries.values())
+    assert all(1 <= e["threads"] <= (os.cpu_count() or 1) for e in entries.values())
 
 
 def test_result_holds_nothing_that_changes_from_run_to_run(executed: dict[str, Any]) -> None:

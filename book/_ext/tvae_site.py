@@ -266,14 +266,17 @@ class Status(SphinxDirective):
         folder = Path(self.env.srcdir) / "book"
         self.env.note_dependency(str(folder / "status.json"))
         entries = json.loads((folder / "status.json").read_text(encoding="utf-8"))
-        lines = ["| chapter | preset | run time | executed on | torch |", "|---|---|---:|---|---|"]
+        lines = [
+            "| chapter | preset | run time | threads | executed on | torch |",
+            "|---|---|---:|---:|---|---|",
+        ]
         for path in sorted(folder.glob("[0-9][0-9]_*.ipynb")):
             if path.stem not in entries:
                 raise self.error(f"{path.name} is not in status.json: run `make execute`.")
             entry = entries[path.stem]
             lines.append(
                 f"| {{doc}}`/book/{path.stem}` | {entry['preset']} | {entry['seconds']:.0f} s "
-                f"| {entry['date']} | {entry['torch']} |"
+                f"| {entry['threads']} | {entry['date']} | {entry['torch']} |"
             )
         container = nodes.container()
         self.content = self.content.__class__(lines, "tvae-status")
