@@ -13,6 +13,7 @@ from tvae import data, evaluation, ledger, measuring, released, running, trainin
 from tvae.models import TVAE, VAE
 from tvae.paper import METRICS
 from tvae.sweep import Job
+from tvae.transforms import Triplets
 
 
 def _model(job: Job) -> VAE:
@@ -189,8 +190,9 @@ def test_released_weights_agree_with_the_ledger_on_the_full_data(name):
     if name not in released.names():
         pytest.skip(f"{name} has not been released")
     held = released.entry(name)
+    settings = held["configuration"]
     try:
-        train, test = running.own_data(held["configuration"]["dataset"], "full")
+        train, test = running.own_data(settings["dataset"], "full")
     except data.DataNotFound as error:
         pytest.skip(str(error))
     assert test.provenance.checksum == held["data"]["test"]["checksum"]
@@ -198,7 +200,10 @@ def test_released_weights_agree_with_the_ledger_on_the_full_data(name):
         released.pretrained(name),
         test,
         train=train,
-        views=held["configuration"]["model"] != "vae",
+        triplets=Triplets(
+            tuple(settings["families"]), settings["geometry"], settings["interpolation"]
+        ),
+        views=settings["model"] != "vae",
         likelihood_images=0,
     )
     shown = [name for name in METRICS if name not in ("mll", "knn_out")]
