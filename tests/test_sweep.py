@@ -51,6 +51,19 @@ def test_stability_has_ten_seeds_of_each():
     )
 
 
+def test_the_longer_runs_differ_from_those_of_stability_in_length_and_rate_alone():
+    def settings(name):
+        jobs = [job for job in sweep.load(SWEEPS / f"{name}.yaml") if job.seed == 0]
+        return {job.model: job.config().to_dict() for job in jobs}
+
+    short, long = settings("stability"), settings("plateau")
+    assert short.keys() == long.keys() == {"tvae", "vae"}
+    for model, config in long.items():
+        differing = {key for key in config if config[key] != short[model][key]}
+        assert differing == {"epochs", "halve_every"}
+        assert config["halve_every"] == config["epochs"] == 3 * short[model]["epochs"]
+
+
 def test_order_is_block_by_block_and_each_run_comes_once():
     jobs = sweep.expand(
         {
