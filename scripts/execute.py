@@ -131,8 +131,9 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], cells: Any = N
                 progress_bar=False,
                 cwd=str(empty),
                 on_cell_executed=done,
-                # ipykernel warns at every start that its sockets are not encrypted
-                extra_arguments=["--IPKernelApp.log_level=40"],
+                # ipykernel warns at every start that its sockets are not encrypted, and calls it an
+                # error when papermill ends it; what goes wrong in a cell comes another way
+                extra_arguments=["--IPKernelApp.log_level=50"],
             )
         except PapermillExecutionError as error:
             first = error.source.strip().splitlines()[0] if error.source.strip() else ""
