@@ -1,4 +1,4 @@
-"""What the benchmarks against pythae share: the same VAE in pythae's form, and how time is taken."""
+"""What several benchmarks share: our VAE in pythae's form, and how time is taken."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plain_networks(d: int) -> tuple[nn.Sequential, nn.Sequential]:
 
 
 def pythae_vae(ours: VAE) -> Any:
-    """pythae's VAE with PyTorch's own layers and the weights of `ours`, of which it has no share."""
+    """pythae's VAE with PyTorch's own layers and a copy of the weights of `ours`."""
     from pythae.models import VAE as PythaeVAE
     from pythae.models import VAEConfig
     from pythae.models.base.base_utils import ModelOutput

@@ -10,10 +10,10 @@ import torch
 from ledgers import entry
 
 from tvae import data, evaluation, ledger, measuring, released, running, training
+from tvae.cli.common import find
 from tvae.models import TVAE, VAE
 from tvae.paper import METRICS
 from tvae.sweep import Job
-from tvae.transforms import Triplets
 
 
 def _model(job: Job) -> VAE:
@@ -190,21 +190,19 @@ def test_released_weights_agree_with_the_ledger_on_the_full_data(name):
     if name not in released.names():
         pytest.skip(f"{name} has not been released")
     held = released.entry(name)
-    settings = held["configuration"]
+    found = find(name)
     try:
-        train, test = running.own_data(settings["dataset"], "full")
+        train, test = running.own_data(found.config.dataset, "full")
     except data.DataNotFound as error:
         pytest.skip(str(error))
     assert test.provenance.checksum == held["data"]["test"]["checksum"]
-    found = evaluation.evaluate(
-        released.pretrained(name),
+    metrics = evaluation.evaluate(
+        found.model,
         test,
         train=train,
-        triplets=Triplets(
-            tuple(settings["families"]), settings["geometry"], settings["interpolation"]
-        ),
-        views=settings["model"] != "vae",
+        triplets=found.config.triplets(),
+        views=found.config.model != "vae",
         likelihood_images=0,
     )
     shown = [name for name in METRICS if name not in ("mll", "knn_out")]
-    _agrees(found, held["metrics"], shown)
+    _agrees(metrics, held["metrics"], shown)

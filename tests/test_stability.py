@@ -70,7 +70,8 @@ def test_measures_scale_and_ignore_the_order_of_seeds():
     for measure in (stability.jitter, stability.relative, stability.relative_jitter):
         assert measure(mixed) == pytest.approx(measure(curves))
     assert stability.jitter(3 * curves) == pytest.approx(3 * stability.jitter(curves))
-    # shares do not scale, not even by another factor for each epoch if that is what is shared
+    assert stability.relative(3 * curves) == pytest.approx(stability.relative(curves))
+    # a share of the level stays as it is, also if every epoch has a factor of its own
     factors = np.linspace(1, 3, curves.shape[-1])
     for measure in (stability.relative, stability.relative_jitter):
         assert measure(factors * curves) == pytest.approx(measure(curves))
