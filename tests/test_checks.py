@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tvae.checks import check_dimension, check_images
+from tvae.presets import RunConfig
 
 GOOD = torch.rand(2, 1, 28, 28)
 
@@ -41,3 +42,11 @@ def test_bad_images_get_one_sentence(images, error, sentence):
 def test_a_latent_dimension_is_a_positive_whole_number(d):
     with pytest.raises(ValueError, match="positive whole number"):
         check_dimension(d)
+
+
+def test_a_dimension_from_a_numpy_grid_becomes_a_plain_one():
+    """It goes into configurations that are written as JSON, which knows no numpy integers."""
+    for d in np.arange(2, 5):
+        assert type(check_dimension(d)) is int
+    config = RunConfig.from_preset("mnist", preset="quick", d=np.int64(26))
+    assert type(config.d) is int and config.d == 26

@@ -18,17 +18,9 @@ import pytest
 import setup_cell
 
 CHAPTERS = project.chapters()
-# The welcome and the notation page open the book; they derive nothing and measure nothing against
-# the paper, so they need neither a hundred lines of code nor the three closing sections.
-FRONT = {"01_welcome", "02_notation"}
 CLOSING = ("Measured against reported", "What remains doubtful", "Exercises")
 
 chapters = pytest.mark.parametrize("path", CHAPTERS, ids=[p.stem for p in CHAPTERS])
-full_chapters = pytest.mark.parametrize(
-    "path",
-    [p for p in CHAPTERS if p.stem not in FRONT],
-    ids=[p.stem for p in CHAPTERS if p.stem not in FRONT],
-)
 
 
 def read(path: Path) -> Any:
@@ -127,8 +119,6 @@ def test_cells_do_not_escape_the_comparison(path: Path) -> None:
     for number, cell in enumerate(code_cells(path), 1):
         assert not {"nbval-skip", "skip-execution", "raises-exception"} & set(tags(cell)), number
         assert not re.search(r"#\s*(NBVAL|PYTEST_VALIDATE)", cell.source), number
-    if path.stem in FRONT:
-        return
     asserts = [c for c in code_cells(path) if re.search(r"^\s*assert ", c.source, re.M)]
     assert len(asserts) >= 3, "claims that a number can support are asserted"
 
@@ -172,13 +162,10 @@ def test_figure_names_are_unique() -> None:
 
 @chapters
 def test_length_is_that_of_one_sitting(path: Path) -> None:
-    lines = lines_of_code(path)
-    assert lines <= 250
-    if path.stem not in FRONT:
-        assert lines >= 100
+    assert 100 <= lines_of_code(path) <= 250
 
 
-@full_chapters
+@chapters
 def test_closes_with_comparison_doubts_and_exercises(path: Path) -> None:
     headings = re.findall(r"^##\s+(.+?)\s*$", markdown(path), re.M)
     assert tuple(headings[-3:]) == CLOSING

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import torch
 
 __all__ = ["check_dimension", "check_images"]
 
 
 def check_dimension(d: int) -> int:
-    """Return the latent dimension `d` if it is a positive whole number, else say so."""
-    if isinstance(d, bool) or not isinstance(d, int) or d <= 0:
+    """Return the latent dimension `d` if it is a positive whole number, NumPy's included, else say so."""
+    if isinstance(d, bool) or not isinstance(d, Integral) or d <= 0:
         raise ValueError(f"The latent dimension d must be a positive whole number, not {d!r}.")
-    return d
+    return int(d)
 
 
 def check_images(

@@ -103,8 +103,7 @@ class TVAEEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def fit(self, X: Any, y: Any = None) -> TVAEEmbedding:
         """Train on images X (n_samples, n_features); `y` is not looked at."""
         X = validate_data(self, X, dtype=(np.float64, np.float32, np.uint8))
-        # a grid search may well hand over a numpy integer
-        d = check_dimension(int(self.d) if isinstance(self.d, np.integer) else self.d)
+        d = check_dimension(self.d)
         self.image_shape_ = self._shape(X.shape[1])
         self.value_range_ = self._range(X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

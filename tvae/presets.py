@@ -120,7 +120,7 @@ class RunConfig:
                 f"There is no model {self.model!r}; choose one of {', '.join(MODELS)}."
             )
         get(self.preset)
-        check_dimension(self.d)
+        object.__setattr__(self, "d", check_dimension(self.d))
         if self.model == "tvae":
             self._check_action()
         elif self.action is not None or self.residual:
