@@ -38,7 +38,7 @@ __all__ = ["Neighbours", "Search", "knn_accuracy", "knn_predict", "vote"]
 Array = Union[torch.Tensor, "NDArray[Any]"]
 
 BACKENDS = ("auto", "torch", "faiss")
-BLOCK = 64  # anchors whose best score is taken before anything is sorted
+BLOCK = 32  # anchors whose best score is taken before anything is sorted
 SPARE = 8  # candidates beyond the k
 UNIT = 2.0**-24  # largest relative rounding error of a float32 operation
 PART = 2**24  # numbers handled at once: 64 MB in float32
@@ -207,14 +207,16 @@ class _Torch:
             tops = [(q @ anchors[: self.real].T).topk(count, dim=1) for q in queries.split(rows)]
             return torch.cat([t.values[:, -1] for t in tops]), torch.cat([t.indices for t in tops])
         n = len(queries)
-        best = torch.empty((n, len(self.blocks)), device=self.device)
+        best = torch.empty((len(self.blocks), n), device=self.device)
         buffer = torch.empty(n * self.columns, device=self.device)
         for start in range(0, len(anchors), self.columns):
             tile = anchors[start : start + self.columns]
-            score = torch.mm(queries, tile.T, out=buffer[: n * len(tile)].view(n, -1))
+            # Queries along the rows: maxima are then taken between whole rows, which takes half the
+            # time of maxima within rows.
+            score = torch.mm(tile, queries.T, out=buffer[: n * len(tile)].view(-1, n))
             at = start // BLOCK
-            torch.amax(score.view(n, -1, BLOCK), 2, out=best[:, at : at + len(tile) // BLOCK])
-        chosen = best.topk(count, dim=1)
+            torch.amax(score.view(-1, BLOCK, n), 1, out=best[at : at + len(tile) // BLOCK])
+        chosen = best.T.contiguous().topk(count, dim=1)
         inside = torch.empty((n, count * BLOCK), device=self.device)
         rows = max(1, self.rows * self.columns // (count * BLOCK * self.width))
         for start in range(0, n, rows):
