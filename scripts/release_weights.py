@@ -30,6 +30,8 @@ RELEASED = (
     "omniglot-A-25",
     "omniglot-M-26",
     "omniglot-T-25",
+    "omniglot-VAE+-25",
+    "omniglot-VAE-25",
 )
 #: On the drawn faces: from the sweep `faces`, which has a preset and a tag of its own.
 FACES = ("faces-A-32", "faces-VAE+-32", "faces-VAE-32")
