@@ -10,7 +10,7 @@ __all__ = ["check_dimension", "check_images"]
 
 
 def check_dimension(d: int) -> int:
-    """Return the latent dimension `d` if it is a positive whole number, NumPy's included, else say so."""
+    """Return `d` as an int if it is a positive whole number, of Python or NumPy, else say so."""
     if isinstance(d, bool) or not isinstance(d, Integral) or d <= 0:
         raise ValueError(f"The latent dimension d must be a positive whole number, not {d!r}.")
     return int(d)
