@@ -242,6 +242,21 @@ def test_schedules_keep_runs_apart_that_were_trained_differently(tmp_path):
         assert pd.isna(table.loc["VAE", "mll"]) == (schedule != ("book", "shorter"))
 
 
+def test_a_seed_leaves_its_own_runs_and_the_baselines(tmp_path):
+    made = {seed: write(tmp_path, job(seed=seed), 40) for seed in (0, 1)}
+    other = write(tmp_path, job("shorter", seed=2), 20)
+    pixels = write(tmp_path, job(model="pixels", d=784))
+    for seed, its in {**made, 2: other}.items():
+        its["metrics"]["mll"] = 100.0 + seed
+        ledger.write(its, tmp_path)
+        table = standing.rows("mnist", 25, tmp_path, seed=seed).set_index("label")
+        assert table.loc["A", "mll"] == 100 + seed
+        assert table.loc["pixels", "knn_out"] == pixels["metrics"]["knn_out"]
+        strict = standing.rows("mnist", 25, tmp_path, schedule=("book", ""), seed=seed)
+        assert pd.isna(strict.set_index("label").loc["A", "mll"]) == (seed == 2)
+    assert standing.rows("mnist", 25, tmp_path, seed=3).set_index("label")["mll"].isna().all()
+
+
 def test_compact_has_one_line_a_row(tmp_path):
     made = write(tmp_path, Job("omniglot", "tvae", "A", preset="book"))
     table = standing.rows("omniglot", results=tmp_path)

@@ -70,17 +70,18 @@ def _rank(entry: ledger.Entry) -> tuple[int, int, int]:
     return place, -entry["training"].get("steps", 0), settings["seed"]
 
 
-def _runs(results: str | os.PathLike[str] | None, schedule: tuple[str, str] | None = None) -> _Runs:
+def _runs(
+    results: str | os.PathLike[str] | None,
+    schedule: tuple[str, str] | None = None,
+    seed: int | None = None,
+) -> _Runs:
     """The best run for every data set, label and true dimension; not to be changed."""
     found: _Runs = {}
     for entry in _entries(results):
         settings = entry["configuration"]
         label = report.label_of(settings)
-        if (
-            schedule
-            and label not in BASELINES
-            and schedule != (settings["preset"], settings["tag"])
-        ):
+        alike = schedule in (None, (settings["preset"], settings["tag"]))
+        if label not in BASELINES and not (alike and seed in (None, settings["seed"])):
             continue
         key = (settings["dataset"], label, settings["d"])
         if key not in found or _rank(entry) < _rank(found[key]):
@@ -180,6 +181,7 @@ def rows(
     results: str | os.PathLike[str] | None = None,
     *,
     schedule: tuple[str, str] | None = None,
+    seed: int | None = None,
 ) -> pd.DataFrame:
     """All 99 rows of the paper beside our best run of each, and the rows of the baselines.
 
@@ -189,8 +191,8 @@ def rows(
     is none), epochs and steps it was trained for, seconds it took, training and measuring together;
     images, how many it was trained on, and part, which part of the data set they are ("" for all).
     NaN where the paper prints nothing or nothing was run. `d` = 25 includes M and MA at 26, and raw
-    pixels. `schedule`, one of `schedules()`, leaves only the runs trained that way (the baselines
-    are not trained, and stay).
+    pixels. `schedule`, one of `schedules()`, leaves only the runs trained that way, `seed` only those
+    of this seed (the baselines are not trained, and stay).
     """
     if dataset is not None and dataset not in paper.DATASETS:
         raise ValueError(
@@ -198,7 +200,7 @@ def rows(
         )
     if d is not None and d not in DIMENSIONS:
         raise ValueError(f"The paper has no rows of d = {d}; choose 100, 25 or 10.")
-    runs = _runs(results, schedule)
+    runs = _runs(results, schedule, seed)
     found = []
     for _, printed in paper.tables().appendix.iterrows():
         label, its = report.label_of(printed), int(printed["d"])
