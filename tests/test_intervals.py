@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tvae.intervals import Z95, Interval, compare
+from tvae.intervals import Z95, Interval, compare, grouped_error
 from tvae.seeding import generator
 
 
@@ -66,3 +66,15 @@ def test_what_has_no_interval_is_refused(values):
         Interval.of(values)
     with pytest.raises(ValueError, match="each image"):
         compare("A", torch.zeros(3), "B", torch.zeros(4))
+
+
+def test_groups_of_one_give_the_plain_error_and_copies_do_not_help():
+    values = torch.rand(200, generator=generator(3, "values"), dtype=torch.float64)
+    plain = float(values.std()) / 200**0.5
+    assert grouped_error(values, torch.arange(200)) == pytest.approx(plain, rel=1e-9)
+    # the same values eight times over are no more certain than once
+    copies, digits = values.repeat(8), torch.arange(200).repeat(8)
+    assert grouped_error(copies, digits) == pytest.approx(plain, rel=1e-9)
+    assert math.isnan(grouped_error(values, torch.zeros(200)))
+    with pytest.raises(ValueError, match="its group"):
+        grouped_error(values, torch.arange(10))

@@ -8,6 +8,7 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
 from tvae import data, evaluation, measuring
+from tvae.intervals import grouped_error
 from tvae.models import TVAE, VAE
 from tvae.presets import RunConfig
 from tvae.seeding import generator
@@ -69,8 +70,9 @@ def vae():
 
 def test_with_all_images_it_is_the_plain_mean(vae, test):
     found = measuring.log_likelihood_of_all(vae, test, 50, target=1e-9, least=10)
-    assert found["images"] == len(test) and found["standard_error"] == 0
+    assert found["images"] == len(test) and found["sampling_error"] == 0
     plain = evaluation.log_likelihood(vae, test, samples=50, generator=generator(9, "other"))
+    assert found["standard_error"] == pytest.approx(plain.standard_error, rel=0.05)
     tolerance = 6 * (plain.monte_carlo_error + 1e-3)
     assert found["mean"] == pytest.approx(plain.mean, abs=tolerance)
     assert 1 <= found["effective_sample_size"] <= 50
@@ -79,13 +81,13 @@ def test_with_all_images_it_is_the_plain_mean(vae, test):
 def test_the_part_is_as_large_as_the_error_asks_for(vae, test):
     rough = measuring.log_likelihood_of_all(vae, test, 20, target=1e3, least=10)
     assert rough["images"] == 10
-    spread = rough["standard_error"] / (1 - 10 / 60) ** 0.5 * 10**0.5
+    spread = rough["sampling_error"] / (1 - 10 / 60) ** 0.5 * 10**0.5
     target = spread / 5  # about 25 images, fewer as the set is finite
     fine = measuring.log_likelihood_of_all(vae, test, 20, target=target, least=10)
     assert 10 < fine["images"] < len(test)
-    assert fine["standard_error"] <= 1.2 * target
+    assert fine["sampling_error"] <= 1.2 * target
     whole = measuring.log_likelihood_of_all(vae, test, 20, target=1e-9, least=10)
-    assert abs(fine["mean"] - whole["mean"]) < 5 * fine["standard_error"] + 0.05
+    assert abs(fine["mean"] - whole["mean"]) < 5 * fine["sampling_error"] + 0.05
 
 
 def test_a_trained_model_gets_all_columns_and_the_target_is_honoured(train, test):
@@ -98,7 +100,7 @@ def test_a_trained_model_gets_all_columns_and_the_target_is_honoured(train, test
     assert plain["evaluation"]["likelihood_images"] == 4
     wanted = {**MEASURES, "likelihood_error": 0.5}
     found = measuring.model_metrics(model, train, test, anchors, queries, wanted, config)
-    assert found["standard_errors"]["mll"] <= 0.5
+    assert found["evaluation"]["mll_sampling_error"] <= 0.5 < found["standard_errors"]["mll"]
     for name, value in plain["metrics"].items():
         if name != "mll":
             assert found["metrics"][name] == value
@@ -108,7 +110,9 @@ def test_a_trained_model_gets_all_columns_and_the_target_is_honoured(train, test
 def test_baselines_agree_with_scikit_learn(model, train, test):
     job = Job("mnist", model, d=784 if model == "pixels" else 5)
     anchors, queries = measuring.affnist("embedded", MEASURES, test)
-    found = measuring.baseline_metrics(job, train, test, anchors, queries)["metrics"]
+    found = measuring.baseline_metrics(
+        measuring.baseline(job, train), train, test, anchors, queries
+    )["metrics"]
     pca = PCA(5).fit(train.floats().flatten(1).numpy())
 
     def features(part):
@@ -126,13 +130,19 @@ def test_baselines_agree_with_scikit_learn(model, train, test):
 def test_pixels_out_of_sample_are_computed_once(train, test, tmp_path, monkeypatch):
     job = Job("mnist", "pixels", d=784)
     anchors, queries = measuring.affnist("embedded", MEASURES, test)
-    first = measuring.baseline_metrics(job, train, test, anchors, queries, tmp_path)
+    first = measuring.baseline_metrics(
+        measuring.baseline(job, train), train, test, anchors, queries, tmp_path
+    )
     (kept,) = tmp_path.iterdir()
     kept.write_text(kept.read_text().replace('"accuracy": 0.', '"accuracy": 0.0'))
-    second = measuring.baseline_metrics(job, train, test, anchors, queries, tmp_path)
+    second = measuring.baseline_metrics(
+        measuring.baseline(job, train), train, test, anchors, queries, tmp_path
+    )
     assert second["metrics"]["knn_out"] != first["metrics"]["knn_out"]
     other = queries.take(50)
-    third = measuring.baseline_metrics(job, train, test, anchors, other, tmp_path)
+    third = measuring.baseline_metrics(
+        measuring.baseline(job, train), train, test, anchors, other, tmp_path
+    )
     assert len(list(tmp_path.iterdir())) == 2
     assert third["metrics"]["knn_in"] == first["metrics"]["knn_in"]
 
@@ -140,13 +150,15 @@ def test_pixels_out_of_sample_are_computed_once(train, test, tmp_path, monkeypat
 def test_an_untrained_encoder_depends_on_its_seed(train, test):
     anchors, queries = measuring.affnist("embedded", MEASURES, test)
     codes = [
-        measuring._embedding(Job("mnist", "untrained", d=3, seed=seed), train).embed(test.images)
+        measuring.baseline(Job("mnist", "untrained", d=3, seed=seed), train).embed(test.images)
         for seed in (0, 0, 1)
     ]
     assert codes[0].shape == (60, 3) and not codes[0].requires_grad
     assert torch.equal(codes[0], codes[1]) and not torch.equal(codes[0], codes[2])
     job = Job("mnist", "untrained", d=3)
-    found = measuring.baseline_metrics(job, train, test, anchors, queries)["metrics"]
+    found = measuring.baseline_metrics(
+        measuring.baseline(job, train), train, test, anchors, queries
+    )["metrics"]
     assert 0 < found["knn_in"] <= 1 and 0 < found["knn_out"] <= 1
 
 
@@ -154,5 +166,33 @@ def test_alphabets_have_no_accuracy_in_sample(train):
     glyphs = data.load("omniglot", "test", source="embedded").take(20)
     job = Job("omniglot", "pixels", d=784)
     anchors, queries = measuring.affnist("embedded", MEASURES, glyphs)
-    found = measuring.baseline_metrics(job, glyphs, glyphs, anchors, queries)["metrics"]
+    found = measuring.baseline_metrics(
+        measuring.baseline(job, glyphs), glyphs, glyphs, anchors, queries
+    )["metrics"]
     assert found["knn_in"] is None and found["knn_out"] is not None
+
+
+def test_accuracies_out_of_sample_are_counted_by_digit(train, test):
+    anchors, queries = measuring.affnist("embedded", MEASURES, test)
+    found = measuring.baseline_metrics(evaluation.Pixels(), train, test, anchors, queries)
+    groups = queries.extras["original"]
+    assert found["evaluation"]["knn_out_groups"] == len(groups.unique()) < len(queries)
+    index = evaluation.Neighbours(anchors.floats().flatten(1), 5)
+    right = (
+        evaluation.vote(anchors.labels[index(queries.floats().flatten(1)).indices])
+        == queries.labels
+    ).double()
+    expected = grouped_error(right, groups)
+    assert found["standard_errors"]["knn_out"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_normalised_accuracies_are_kept_for_the_same_images(train, test, tmp_path):
+    anchors, queries = measuring.affnist("embedded", MEASURES, test, tmp_path)
+    pixels = evaluation.Pixels()
+    first = measuring.further_metrics(pixels, "embedded", anchors, queries, tmp_path)
+    assert set(first) == {"knn_out_centred", "knn_out_moments"}
+    assert first == measuring.further_metrics(pixels, "embedded", anchors, queries, tmp_path)
+    assert first == measuring.further_metrics(pixels, "embedded", anchors, queries)
+    # knowing where the digit is helps raw pixels a lot
+    raw = measuring.baseline_metrics(pixels, train, test, anchors, queries)["metrics"]["knn_out"]
+    assert first["knn_out_moments"]["value"] > first["knn_out_centred"]["value"] > raw

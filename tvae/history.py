@@ -8,16 +8,17 @@ __all__ = ["History"]
 
 # shown in this order where present; other columns follow
 _COLUMNS = ("epoch", "total", "nllx0", "nllx1", "nllx2", "nll", "c1", "c2", "kl0", "div")
-_HIDDEN = ("step", "learning_rate", "seconds", "capped")
+_HIDDEN = ("step", "learning_rate", "seconds", "process_seconds", "capped")
 
 
 class History(list[dict[str, Any]]):
     """A list with one dict per epoch.
 
     Each holds `epoch` (the first is 1), `step` (optimiser steps so far), `learning_rate`, the mean
-    over the epoch of every loss term and of their sum `total`, `seconds`, where test images were
-    given `test_nllx0` and `test_kl0` after the epoch, and `capped`: whether training stopped here
-    because of TVAE_MAX_STEPS or `max_steps`, short of what its schedule wanted.
+    over the epoch of every loss term and of their sum `total`, `seconds` on the wall and
+    `process_seconds` of the process's own time on all its cores, where test images were given
+    `test_nllx0` and `test_kl0` after the epoch, and `capped`: whether training stopped here because
+    of TVAE_MAX_STEPS or `max_steps`, short of what its schedule wanted.
     """
 
     @property
@@ -29,6 +30,11 @@ class History(list[dict[str, Any]]):
     def seconds(self) -> float:
         """Time spent in training, over all epochs, also those before a resume."""
         return float(sum(row.get("seconds", 0.0) for row in self))
+
+    @property
+    def process_seconds(self) -> float:
+        """The processor's time spent in training, all threads together; it does not run in a pause."""
+        return float(sum(row.get("process_seconds", 0.0) for row in self))
 
     def curve(self, name: str) -> list[float]:
         """One column: the values of `name`, epoch by epoch."""

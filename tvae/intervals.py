@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-__all__ = ["Z95", "Interval", "compare"]
+__all__ = ["Z95", "Interval", "compare", "grouped_error"]
 
 #: A standard normal variable lies between −Z95 and Z95 with a probability of 95 %.
 Z95 = 1.959963984540054
@@ -67,6 +67,26 @@ class Interval:
 
     def __str__(self) -> str:
         return format(self)
+
+
+def grouped_error(values: torch.Tensor, groups: torch.Tensor) -> float:
+    """The standard error of the mean of `values` (N,) that come in `groups` (N,), such as 32 views of
+    one digit each.
+
+    Values of one group share what makes them easy or hard, so the groups, not the values, are taken as
+    independent draws: the error of a ratio of sums over groups. NaN for a single group.
+    """
+    if values.ndim != 1 or values.shape != groups.shape:
+        raise ValueError(
+            f"Each value needs its group: shapes {tuple(values.shape)} and {tuple(groups.shape)}."
+        )
+    _, index = groups.unique(return_inverse=True)
+    count = int(index.max()) + 1
+    if count < 2:
+        return math.nan
+    residual = values.double() - values.double().mean()
+    sums = torch.zeros(count, dtype=torch.float64).index_add_(0, index.cpu(), residual.cpu())
+    return math.sqrt(count / (count - 1) * float(sums.square().sum())) / len(values)
 
 
 def compare(

@@ -190,7 +190,7 @@ class Loop:
 
     def run_epoch(self, bar: Any = None) -> dict[str, Any]:
         """Train for one epoch (or up to the limit on the steps) and return its row of history."""
-        start = time.perf_counter()
+        start, worked = time.perf_counter(), time.process_time()
         size, rate = self.schedule.batch_size, self.schedule.rate(self.epoch)
         for group in self._adam.param_groups:
             group["lr"] = rate
@@ -221,6 +221,7 @@ class Loop:
         self.epoch += 1
         row = {"epoch": self.epoch, "step": self.step, "learning_rate": rate, **means}
         row["seconds"] = time.perf_counter() - start
+        row["process_seconds"] = time.process_time() - worked
         if self.test is not None:
             row.update(self.measure(self.test))
         row["capped"] = self.finished and self.step < self.intended_steps

@@ -76,6 +76,7 @@ def _entry(job: Job, device: str) -> dict[str, Any]:
         "training": {},
         "metrics": dict.fromkeys(METRICS),
         "standard_errors": {},
+        "further": {},
         "evaluation": {},
         "curve": [],
     }
@@ -145,10 +146,11 @@ def execute(
                 "halve_every": job.schedule(len(train_data)).halve_every,
             }
             entry["seconds"]["training"] = round(history.seconds, 2)
+            entry["seconds"]["training_process"] = round(history.process_seconds, 2)
         from tvae import measuring  # scikit-learn and all: not needed before
 
         notify({"event": "evaluating"})
-        start = time.perf_counter()
+        start, worked = time.perf_counter(), time.process_time()
         anchors, queries = measuring.affnist(source, job.measures(), test_data, cache)
         if anchors is not None and queries is not None:
             entry["data"] |= {"anchors": _provenance(anchors), "queries": _provenance(queries)}
@@ -164,11 +166,15 @@ def execute(
                 job.seed,
             )
         else:
+            model = measuring.baseline(job, train_data)
             measured = measuring.baseline_metrics(
-                job, train_data, test_data, anchors, queries, cache
+                model, train_data, test_data, anchors, queries, cache
             )
+        if anchors is not None and queries is not None:
+            measured["further"] = measuring.further_metrics(model, source, anchors, queries, cache)
         entry.update(measured)
         entry["seconds"]["evaluation"] = round(time.perf_counter() - start, 2)
+        entry["seconds"]["evaluation_process"] = round(time.process_time() - worked, 2)
         entry["finished"] = ledger.now()
         ledger.write(entry, results)
         return entry

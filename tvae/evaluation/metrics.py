@@ -25,6 +25,7 @@ from tvae.data import Dataset
 from tvae.evaluation.knn import Neighbours, vote
 from tvae.evaluation.likelihood import log_likelihood
 from tvae.evaluation.streaming import BATCH, Embedding, batches, embed, evaluating, pixels_of
+from tvae.intervals import grouped_error
 from tvae.models import TVAE, VAE, reparameterise
 from tvae.objective import tvae_terms, vae_terms
 from tvae.paper import METRICS
@@ -42,9 +43,10 @@ Images = Dataset | Iterable[Dataset]
 class Metrics(Mapping[str, float | None]):
     """A frozen mapping of the twelve columns, None where a model or data set does not have one.
 
-    - `se`: standard errors of the columns that are there. For accuracies it is the binomial one,
-      which takes the queries as independent; AffNIST's are 32 views of each digit and somewhat less
-      certain than it says.
+    - `se`: standard errors of the columns that are there. Queries that come in groups, as AffNIST's
+      32 views of each digit, are not independent: where a data set says which digit a query shows
+      (`extras["original"]`), the digits are what is counted, and `details` has their number
+      (`knn_out_groups`). Else the error of an accuracy is the binomial one.
     - `details`: what the columns rest on, such as the number of images.
     """
 
@@ -247,16 +249,22 @@ def _accuracy(
     index = Neighbours(torch.cat(codes), k, device=device)
     anchor_labels = torch.cat(labels)
     del codes
-    right = total = 0
+    hits, groups = [], []
     for part in _chunks(queries):
         found = vote(anchor_labels[index(embed(model, part, batch=batch)).indices])
-        right += int((found == part.labels.cpu()).sum())
-        total += len(part)
-    if total == 0:
+        hits.append(found == part.labels.cpu())
+        if "original" in part.extras:
+            groups.append(part.extras["original"].cpu())
+    if not hits:
         raise ValueError(f"There are no queries for {name}.")
-    share = right / total
-    values[name], errors[name] = share, math.sqrt(share * (1 - share) / total)
-    details[f"{name}_anchors"], details[f"{name}_queries"] = len(anchor_labels), total
+    right = torch.cat(hits)
+    share = float(right.double().mean())
+    values[name], errors[name] = share, math.sqrt(share * (1 - share) / len(right))
+    details[f"{name}_anchors"], details[f"{name}_queries"] = len(anchor_labels), len(right)
+    if len(groups) == len(hits):
+        originals = torch.cat(groups)
+        errors[name] = grouped_error(right, originals)
+        details[f"{name}_groups"] = len(originals.unique())
 
 
 def _chunks(images: Images) -> Iterator[Dataset]:
@@ -266,4 +274,5 @@ def _chunks(images: Images) -> Iterator[Dataset]:
         return
     for start in range(0, len(images), 20_000):
         part = slice(start, start + 20_000)
-        yield Dataset(images.images[part], images.labels[part], images.provenance)
+        extras = {name: rows[part] for name, rows in images.extras.items()}
+        yield Dataset(images.images[part], images.labels[part], images.provenance, extras=extras)
