@@ -48,7 +48,7 @@ def pytest_collectstart(collector: Any) -> None:
     """Do not compare what a cell writes to stderr.
 
     A warning of another release of torch is no change of a result. That the stored outputs hold
-    no warning is checked in `tests/test_notebooks.py`.
+    no warning is checked in `tests/book/test_notebooks.py`.
     """
     if isinstance(getattr(collector, "skip_compare", None), tuple):
         collector.skip_compare += ("stderr",)

@@ -38,10 +38,10 @@ from _peers import add_timing, pythae_vae, set_timing
 from torch import nn
 
 from tvae import data
-from tvae.devices import make_fabric
-from tvae.loop import Loop, Schedule
 from tvae.models import TVAE, VAE
 from tvae.seeding import generator
+from tvae.training.devices import make_fabric
+from tvae.training.loop import Loop, Schedule
 from tvae.transforms import Triplets
 
 D, BATCH, RATE = 25, 100, 1e-3

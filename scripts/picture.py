@@ -18,6 +18,7 @@ import project
 import torch
 
 import tvae
+from tvae.experiments import figures
 from tvae.files import atomic_path
 from tvae.transforms import Parameters
 
@@ -27,7 +28,7 @@ SETS = (("mnist", 7), ("fashion-mnist", 9), ("omniglot", 3))  # name, number of 
 
 def draw() -> plt.Figure:
     """The figure: a column for each image, above it the family of the transformation."""
-    tvae.figures.use_style()
+    figures.use_style()
     columns, labels = [], []
     for name, number in SETS:
         data = tvae.data.load(name, "test", source="embedded")
@@ -41,9 +42,7 @@ def draw() -> plt.Figure:
     rows = torch.stack(columns)  # (6, 3, 1, 28, 28): a triplet in each row
     figure, axes = plt.subplots(2, 3, figsize=(8.6, 3.4))
     for ax, images, label in zip(axes.T.flat, rows, labels, strict=True):
-        tvae.figures.image_grid(
-            images, 3, column_labels=["$x_2$", "$x_0$", "$x_1$"], title=label, ax=ax
-        )
+        figures.image_grid(images, 3, column_labels=["$x_2$", "$x_0$", "$x_1$"], title=label, ax=ax)
     return figure
 
 

@@ -5,7 +5,7 @@
     python scripts/release_weights.py --tags "" five-epochs    # else from a shorter run
 
 Takes the trained run from the folder of runs and its entry from the ledger, writes half-precision
-weights and their description into tvae/released/. What is not finished is named and left out.
+weights and their description into tvae/runs/released/. What is not finished is named and left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import tvae
-from tvae import ledger, released
+from tvae.runs import ledger, released
 
 RELEASED = (
     "mnist-A-25",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tvae import ledger
 from tvae.paper import METRICS
-from tvae.sweep import Job
+from tvae.runs import ledger
+from tvae.runs.sweep import Job
 
 
 def entry(job: Job, *, status: str = "ok", seed: int = 0) -> dict[str, Any]:

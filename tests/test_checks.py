@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tvae.checks import check_dimension, check_images
-from tvae.presets import RunConfig
+from tvae.training.configuration import RunConfig
 
 GOOD = torch.rand(2, 1, 28, 28)
 

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from tvae.checks import check_dimension
-from tvae.evaluation.streaming import BATCH, embed, evaluating
+from tvae.evaluation.inference import BATCH, embed, evaluating
 from tvae.models import TVAE, VAE
 from tvae.networks import initialise, mlp
 from tvae.seeding import generator
@@ -31,7 +31,7 @@ from tvae.transforms import CallableTriplets, Triplets
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tvae.history import History
+    from tvae.training.history import History
 
 __all__ = ["TVAEEmbedding"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -21,11 +21,19 @@ from tvae import actions
 from tvae.checks import check_dimension, check_images
 from tvae.networks import default_networks, initialise, mlp
 
-__all__ = ["TVAE", "VAE", "build", "reparameterise"]
+__all__ = ["TVAE", "VAE", "Views", "build", "reparameterise"]
 
 LIKELIHOODS = ("bernoulli", "gaussian")
 Shape = tuple[int, int, int]
 Noise = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Views(Protocol):
+    """A source of triplets: `tvae.Triplets`, or one made of functions of your own."""
+
+    def __call__(self, x0: torch.Tensor, generator: torch.Generator, *, check: bool = True) -> Any:
+        """x0, x1, x2 (N, C, H, W) and the parameters of the transformations, for images x0."""
+        ...
 
 
 def reparameterise(
@@ -63,6 +71,9 @@ class VAE(nn.Module):
         decoder: a module (N, d) → (N, C, H, W) in place of the built-in one.
         generator: if given, the built-in networks' weights are drawn from it; otherwise PyTorch
             initialises them as it does any module.
+
+    `triplets` are the views that the model was trained on, where it was loaded or trained by this
+    package: what `tvae.evaluate` measures it on. None if there were none or nobody knows.
     """
 
     def __init__(
@@ -87,6 +98,7 @@ class VAE(nn.Module):
         self.likelihood = likelihood
         self.sigma = float(sigma)
         self.width = width
+        self.triplets: Views | None = None
         if encoder is None or decoder is None:
             built_in = default_networks(d, self.shape, width)
             if likelihood == "bernoulli" and isinstance(built_in[1][-1], nn.Sigmoid):  # type: ignore[index]
@@ -306,7 +318,7 @@ class TVAE(VAE):
             encoder=self.encoder,
             decoder=self.decoder,
         )
-        vae._custom, vae.width = self._custom, self.width
+        vae._custom, vae.width, vae.triplets = self._custom, self.width, self.triplets
         vae.train(self.training)
         return vae
 

@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tvae import __version__, plugins
+from tvae import __version__
 from tvae.cli import data, images, runs, sweeps
+from tvae.runs import plugins
 
 __all__ = ["main", "parser"]
 

@@ -1,19 +1,15 @@
-"""What several commands share: arguments, finding a trained run, printing tables."""
+"""What several commands share: arguments, printing tables."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 __all__ = [
-    "Trained",
     "add_command",
     "add_device",
     "count",
-    "find",
     "metrics_table",
     "set_threads",
     "table",
@@ -58,40 +54,6 @@ def set_threads(arguments: argparse.Namespace) -> None:
         import torch
 
         torch.set_num_threads(arguments.threads)
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A trained model and what is known of its run."""
-
-    name: str
-    model: Any  # VAE or TVAE
-    config: Any  # RunConfig
-    history: list[dict[str, Any]]
-    folder: Path | None  # None: released with the package
-
-
-def find(run: str, device: str = "cpu") -> Trained:
-    """The trained run in a folder, or the released model of that name."""
-    from tvae import checkpoints, ledger, released, training
-    from tvae.presets import RunConfig
-
-    folder = Path(run)
-    if folder.is_dir():
-        model = training.load(folder, device)
-        kept = checkpoints.latest(folder) or checkpoints.read(folder)
-        config = RunConfig.from_dict(kept.config)
-        return Trained(ledger.run_name(config.to_dict()), model, config, kept.history, folder)
-    known = released.names()
-    try:
-        name = released.resolve(run)
-    except released.ReleaseError:
-        listed = f" nor released weights of that name ({', '.join(known)})" if known else ""
-        raise ValueError(f"There is no run folder {run}{listed}.") from None
-    entry = released.entry(name)
-    fields = {field: entry["configuration"][field] for field in RunConfig.__dataclass_fields__}
-    model = released.pretrained(name).to(training.pick_device(device))
-    return Trained(name, model, RunConfig.from_dict(fields), entry["curve"], None)
 
 
 def table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:

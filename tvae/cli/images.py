@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tvae.cli.common import add_command, add_device, count, find, set_threads
+from tvae.cli.common import add_command, add_device, count, set_threads
 from tvae.files import atomic_path
 
 __all__ = ["add", "picture", "read_images"]
@@ -161,6 +161,8 @@ def _embed(arguments: argparse.Namespace) -> int:
     import numpy as np
     import torch
 
+    from tvae.runs.trained import find
+
     set_threads(arguments)
     trained = find(arguments.trained, arguments.device)
     model = trained.model
@@ -193,6 +195,7 @@ def _transfer(arguments: argparse.Namespace) -> int:
     import torch
 
     from tvae.models import TVAE
+    from tvae.runs.trained import find
 
     set_threads(arguments)
     trained = find(arguments.trained, arguments.device)

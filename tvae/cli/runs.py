@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tvae.cli.common import add_command, add_device, count, find, metrics_table, set_threads, table
+from tvae.cli.common import add_command, add_device, count, metrics_table, set_threads, table
 
 __all__ = ["add"]
 
@@ -111,8 +111,8 @@ def _add_evaluate(commands: Any) -> None:
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    from tvae import ledger
-    from tvae.presets import RunConfig
+    from tvae.runs import ledger
+    from tvae.training.configuration import RunConfig
 
     names = ("epochs", "learning_rate", "halve_every", "batch_size", "source")
     changes = {name: value for name in names if (value := getattr(arguments, name)) is not None}
@@ -133,8 +133,8 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    from tvae import checkpoints
-    from tvae.presets import RunConfig
+    from tvae.training import checkpoints
+    from tvae.training.configuration import RunConfig
 
     found = checkpoints.latest(arguments.folder)
     if found is None:
@@ -146,8 +146,9 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _run(config: Any, folder: Path, arguments: argparse.Namespace) -> int:
-    from tvae import checkpoints, training
-    from tvae.running import own_data
+    from tvae import training
+    from tvae.runs.execution import own_data
+    from tvae.training import checkpoints
 
     set_threads(arguments)
     before = len(checkpoints.checkpoint_folders(folder))
@@ -170,26 +171,29 @@ def _run(config: Any, folder: Path, arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    from tvae import measuring, paper, presets
+    from tvae import paper
     from tvae.files import atomic_write
-    from tvae.running import own_data
+    from tvae.runs import measurements
+    from tvae.runs.execution import own_data
+    from tvae.runs.trained import find
+    from tvae.training import configuration
 
     set_threads(arguments)
     trained = find(arguments.trained, arguments.device)
     config = trained.config
     source = arguments.source or config.source
-    preset = presets.get(arguments.preset or config.preset)
+    preset = configuration.get_preset(arguments.preset or config.preset)
     names = ("anchors", "queries", "likelihood_samples", "likelihood_images")
     measures = {name: getattr(arguments, name) or getattr(preset, name) for name in names}
     train_data, test_data = own_data(config.dataset, source, arguments.root)
     print(f"{trained.name}, {len(trained.history)} epochs, measured as preset {preset.name}")
     print(train_data.provenance)
     print(test_data.provenance, flush=True)
-    out = measuring.affnist(source, measures, test_data, arguments.cache, arguments.root)
+    out = measurements.affnist(source, measures, test_data, arguments.cache, arguments.root)
     for part in out:
         if part is not None:
             print(part.provenance, flush=True)
-    found = measuring.model_metrics(
+    found = measurements.model_metrics(
         trained.model, train_data, test_data, *out, measures, config, arguments.seed
     )
     printed = paper.row(
@@ -215,9 +219,9 @@ def _info(arguments: argparse.Namespace) -> int:
 
 
 def _describe() -> int:
-    from tvae import ledger, presets, released
     from tvae.data import data_root
-    from tvae.training import pick_device
+    from tvae.runs import ledger, released
+    from tvae.training import configuration, pick_device
 
     hardware = ledger.hardware(pick_device("auto").type)
     rows = [[name, version] for name, version in ledger.versions().items()]
@@ -239,14 +243,15 @@ def _describe() -> int:
             f"{preset.anchors:,}",
             f"{preset.queries:,}",
         ]
-        for preset in presets.PRESETS.values()
+        for preset in configuration.PRESETS.values()
     ]
     print(table([head, *body], left=(0, 1)))
     return 0
 
 
 def _describe_run(run: str) -> int:
-    from tvae.history import History
+    from tvae.runs.trained import find
+    from tvae.training.history import History
 
     trained = find(run)
     numbers = sum(weight.numel() for weight in trained.model.parameters())

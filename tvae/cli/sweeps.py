@@ -61,7 +61,7 @@ def add(commands: Any) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from tvae.report import report
+    from tvae.paper.report import report
 
     print(
         report(
@@ -78,8 +78,8 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from tvae import engines, ledger
-    from tvae import sweep as sweeps
+    from tvae.runs import engines, ledger
+    from tvae.runs import sweep as sweeps
 
     jobs = sweeps.load(arguments.file)
     results = arguments.results or ledger.folder()
@@ -111,12 +111,12 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _dry_run(jobs: list[Any], results: Path, side_by_side: int) -> int:
-    from tvae import calibration, engines
-    from tvae.board import duration
+    from tvae.runs import costs, engines
+    from tvae.runs.progress import duration
 
     todo, present = engines.open_jobs(jobs, results)
     print(f"{len(jobs)} runs, {len(present)} of them in the ledger; calibrating ...", flush=True)
-    estimates = calibration.estimate(todo, side_by_side)
+    estimates = costs.estimate(todo, side_by_side)
     rows = [["run", "epochs", "steps", "ms/step", "training", "measuring"]]
     for job, cost in zip(todo, estimates, strict=True):
         rows.append(

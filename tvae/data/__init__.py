@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 from tvae.data import affnist
+from tvae.data.catalogue import NAMES, SOURCES, SPLITS, load, names, register
 from tvae.data.dataset import Dataset, Provenance, describe, fingerprint
 from tvae.data.fetching import Available, Check, available, check, fetch
-from tvae.data.loading import NAMES, SOURCES, SPLITS, load, names, register
 from tvae.data.roots import DataNotFound, data_root
 
 __all__ = [

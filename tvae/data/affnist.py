@@ -37,7 +37,7 @@ from tvae.data.affnist_maps import (
     parameters,
     render,
 )
-from tvae.data.counter import words
+from tvae.data.counter_based import words
 from tvae.data.dataset import Dataset, describe
 from tvae.data.resampling import in_blocks, resize
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 import torch.nn.functional as F
 
-from tvae.data.counter import uniforms
+from tvae.data.counter_based import uniforms
 from tvae.data.resampling import in_blocks, to_bytes
 
 __all__ = ["CANVAS", "PUBLISHED", "Parameters", "Ranges", "ink_extremes", "parameters", "render"]

@@ -1,13 +1,13 @@
 """Evaluation: the twelve reported columns, log-likelihood, nearest neighbours and baselines."""
 
 from tvae.evaluation.baselines import PCA, Pixels, Untrained
+from tvae.evaluation.inference import Embedding, embed
 from tvae.evaluation.knn import Neighbours, knn_accuracy, knn_predict, vote
 from tvae.evaluation.likelihood import LogLikelihood, log_likelihood
-from tvae.evaluation.metrics import COLUMNS, Metrics, evaluate
-from tvae.evaluation.streaming import Embedding, embed
+from tvae.evaluation.metrics import METRICS, Metrics, evaluate
 
 __all__ = [
-    "COLUMNS",
+    "METRICS",
     "PCA",
     "Embedding",
     "LogLikelihood",

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA as SklearnPCA
 
 from tvae.checks import check_dimension, check_images
 from tvae.data import Dataset
-from tvae.evaluation.streaming import BATCH, embed
+from tvae.evaluation.inference import BATCH, embed
 from tvae.models import VAE
 from tvae.seeding import derive, generator
 

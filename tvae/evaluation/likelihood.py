@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 
 from tvae.data import Dataset
-from tvae.evaluation.streaming import batches, evaluating, pixels_of
+from tvae.evaluation.inference import batches, evaluating, pixels_of
 from tvae.models import VAE
 from tvae.seeding import generator as named_generator
 

@@ -22,20 +22,32 @@ from typing import Any
 import torch
 
 from tvae.data import Dataset
+from tvae.evaluation.inference import BATCH, Embedding, batches, embed, evaluating, pixels_of
 from tvae.evaluation.knn import Neighbours, vote
 from tvae.evaluation.likelihood import log_likelihood
-from tvae.evaluation.streaming import BATCH, Embedding, batches, embed, evaluating, pixels_of
-from tvae.intervals import grouped_error
-from tvae.models import TVAE, VAE, reparameterise
+from tvae.evaluation.statistics import grouped_error
+from tvae.models import TVAE, VAE, Views, reparameterise
 from tvae.objective import tvae_terms, vae_terms
-from tvae.paper import METRICS
 from tvae.seeding import generator
-from tvae.transforms import CallableTriplets, Triplets
+from tvae.transforms import Triplets
 
-__all__ = ["COLUMNS", "Metrics", "evaluate"]
+__all__ = ["METRICS", "Metrics", "evaluate"]
 
-#: The paper's own columns, in their order.
-COLUMNS = METRICS
+#: The twelve columns of the paper's appendix tables, in their order.
+METRICS = (
+    "nllx0",
+    "nllx1",
+    "nllx2",
+    "c1",
+    "c2",
+    "nll",
+    "div",
+    "kl0",
+    "elbo",
+    "mll",
+    "knn_in",
+    "knn_out",
+)
 ACCURACIES = ("knn_in", "knn_out")
 Images = Dataset | Iterable[Dataset]
 
@@ -58,9 +70,9 @@ class Metrics(Mapping[str, float | None]):
         se: Mapping[str, float] | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        for name in {*values, *(se or {})} - set(COLUMNS):
-            raise ValueError(f"There is no column {name!r}; the columns are {', '.join(COLUMNS)}.")
-        found = {name: values.get(name) for name in COLUMNS}
+        for name in {*values, *(se or {})} - set(METRICS):
+            raise ValueError(f"There is no column {name!r}; the columns are {', '.join(METRICS)}.")
+        found = {name: values.get(name) for name in METRICS}
         object.__setattr__(self, "_values", MappingProxyType(found))
         object.__setattr__(self, "se", MappingProxyType(dict(se or {})))
         object.__setattr__(self, "details", MappingProxyType(dict(details or {})))
@@ -74,14 +86,14 @@ class Metrics(Mapping[str, float | None]):
 
     def __getitem__(self, name: str) -> float | None:
         if name not in self._values:
-            raise KeyError(f"There is no column {name!r}; the columns are {', '.join(COLUMNS)}.")
+            raise KeyError(f"There is no column {name!r}; the columns are {', '.join(METRICS)}.")
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(COLUMNS)
+        return iter(METRICS)
 
     def __len__(self) -> int:
-        return len(COLUMNS)
+        return len(METRICS)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Metrics, (dict(self._values), dict(self.se), dict(self.details))
@@ -125,7 +137,7 @@ def evaluate(
     train: Dataset | None = None,
     anchors: Images | None = None,
     queries: Images | None = None,
-    triplets: Triplets | CallableTriplets | None = None,
+    triplets: Views | None = None,
     views: bool | None = None,
     seed: int = 0,
     likelihood_samples: int = 1000,
@@ -143,9 +155,10 @@ def evaluate(
             not among theirs, as for Omniglot, there is no knn_in.
         anchors, queries: labelled images for knn_out, both or neither: data sets, or iterables of
             them, which are taken in turn and need not fit into memory.
-        triplets: the source of the views; None means `Triplets()`.
-        views: whether to measure nllx1 and nllx2 for a plain `VAE`: True for a VAE+, which was
-            trained on them. A `TVAE` always has them.
+        triplets: the source of the views; None means those that the model was trained on
+            (`model.triplets`), and `Triplets()` for a model of which that is not known.
+        views: whether to measure nllx1 and nllx2 for a plain `VAE`; None means if it was trained on
+            views, as a VAE+ is. A `TVAE` always has them.
         seed: of all noise and transformations. The stream of draws also depends on `batch`.
         likelihood_samples: draws per image for mll.
         likelihood_images: on how many test images, chosen at random by the seed, mll is estimated:
@@ -162,8 +175,9 @@ def evaluate(
     details: dict[str, Any] = {}
     if isinstance(model, VAE):
         images = pixels_of(test, model, "test")
-        sampler = Triplets() if triplets is None else triplets
-        with_views = isinstance(model, TVAE) if views is None else views
+        sampler = triplets or model.triplets or Triplets()
+        trained_on_views = isinstance(model, TVAE) or model.triplets is not None
+        with_views = trained_on_views if views is None else views
         for name, column in _terms(model, images, sampler, with_views, seed, batch).items():
             values[name], errors[name] = _mean(column)
         details["test_images"] = len(images)
@@ -194,7 +208,7 @@ def evaluate(
 def _terms(
     model: VAE | TVAE,
     images: torch.Tensor,
-    triplets: Triplets | CallableTriplets,
+    triplets: Views,
     views: bool,
     seed: int,
     batch: int,

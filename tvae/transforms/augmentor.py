@@ -3,7 +3,7 @@
 Augmentor's operations draw their parameters inside `perform_operation`, from Python's `random`. The
 subclasses here run that very code, but let it draw from a script that answers with given numbers, so
 that a view and the view by the inverse parameters can be made with the library that the paper used.
-Nothing of its geometry is written again here; `tvae.transforms.faithful` is that, and
+Nothing of its geometry is written again here; `tvae.transforms.augmentor_geometry` is that, and
 `recorded_matrix` reads off what reaches Pillow, so that the two can be compared.
 
     from tvae.transforms.augmentor import Shear

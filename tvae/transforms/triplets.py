@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tvae.checks import check_images
-from tvae.transforms import faithful
+from tvae.transforms import augmentor_geometry
 from tvae.transforms.batch import TripletBatch
 from tvae.transforms.callables import CallableTriplets
 from tvae.transforms.families import Family, get_family
@@ -87,7 +87,7 @@ class Triplets:
         families: Names of families, see `tvae.transforms.families`; each is drawn equally often.
         geometry: "clean" (parameters are continuous, zooms isotropic and exact) or "augmentor"
             (parameters and integer crops as in the Augmentor library; rotation, tilt, shear only).
-        interpolation: "bilinear", "bicubic" or "nearest".
+        interpolation: "bicubic", "bilinear" or "nearest".
         ranges: Strengths by family name where they should differ from the families' own: degrees
             for rotation and shear, a fraction of max(h, w) for tilt, of the size for translation,
             a factor minus one for scale.
@@ -95,7 +95,8 @@ class Triplets:
 
     families: tuple[str, ...] = ("rotation", "tilt", "shear")
     geometry: str = "clean"
-    interpolation: str = "bilinear"
+    # bilinear warps blur: about 20 nats of an MNIST digit's cross-entropy are then the blur's alone
+    interpolation: str = "bicubic"
     ranges: Mapping[str, float] = field(default_factory=dict)
     _members: tuple[Family, ...] = field(init=False, repr=False, compare=False)
     _columns: int = field(init=False, repr=False, compare=False)
@@ -119,7 +120,7 @@ class Triplets:
                 f"interpolation must be one of {', '.join(INTERPOLATIONS)}, "
                 f"not {self.interpolation!r}."
             )
-        lookup = get_family if self.geometry == "clean" else faithful.get_family
+        lookup = get_family if self.geometry == "clean" else augmentor_geometry.get_family
         members = tuple(lookup(name) for name in names)
         given = dict(self.ranges)
         unknown = sorted(set(given) - set(names))
@@ -232,7 +233,7 @@ class Triplets:
                     f"({', '.join(member.parameters)}), not {values.shape[1]}."
                 )
             if self.geometry == "augmentor":
-                faithful.check_values(member.name, values[:, :p])
+                augmentor_geometry.check_values(member.name, values[:, :p])
             return values[:, :p]
 
         _, both = self._by_family(family, parameters.values, given, height, width)

@@ -45,7 +45,7 @@ def _identity(device: torch.device, dtype: torch.dtype) -> Tensor:
         return torch.eye(3, device=device, dtype=dtype)
 
 
-def warp(images: Tensor, matrices: Tensor, interpolation: str = "bilinear") -> Tensor:
+def warp(images: Tensor, matrices: Tensor, interpolation: str = "bicubic") -> Tensor:
     """Warp picture n by matrix n.
 
     Rows with the identity matrix come back bit for bit. Gradients flow to `images` and `matrices`.
@@ -55,7 +55,7 @@ def warp(images: Tensor, matrices: Tensor, interpolation: str = "bilinear") -> T
     Args:
         images: (N, C, H, W), floating point.
         matrices: (N, 3, 3), output to input.
-        interpolation: "bilinear", "bicubic" (clamped to [0, 1], as it overshoots) or "nearest".
+        interpolation: "bicubic" (clamped to [0, 1], as it overshoots), "bilinear" or "nearest".
 
     Returns:
         (N, C, H, W), in the type and on the device of `images`.

@@ -1,0 +1,329 @@
+"""The command line, command by command, on a model of a few steps; and its answers to mistakes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from ledgers import entry
+from PIL import Image
+
+import tvae.training
+from tvae.cli import main
+from tvae.data import load
+from tvae.paper import METRICS
+from tvae.runs import ledger
+from tvae.runs.sweep import Job
+from tvae.training import checkpoints
+
+COMMANDS = ["data", "train", "resume", "evaluate", "embed", "transfer", "info", "sweep", "report"]
+SMALL = ["--anchors", "100", "--queries", "20", "--likelihood-samples", "2"]
+SMALL += ["--likelihood-images", "2"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A T-VAE of two steps."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    words = "train --dataset mnist --preset quick --d 2 --epochs 3 --max-steps 2"
+    assert main([*words.split(), "--folder", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory) -> Path:
+    """A VAE of three epochs, each of a single step."""
+    folder = tmp_path_factory.mktemp("runs") / "vae"
+    words = "train --dataset mnist --model vae --d 2 --epochs 3 --batch-size 3001"
+    assert main([*words.split(), "--folder", str(folder)]) == 0
+    return folder
+
+
+# --- help ---------------------------------------------------------------------------------------
+
+
+def test_the_installed_command_and_the_module_are_the_same():
+    said = subprocess.run(
+        [sys.executable, "-m", "tvae.cli", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    for command in COMMANDS:
+        assert f"\n    {command} " in said
+    assert "examples:" in said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_examples(command, capsys):
+    assert main([command, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert f"  tvae {command} " in said
+
+
+def test_version_and_nothing_at_all(capsys):
+    assert main(["--version"]) == 0
+    assert tvae.__version__ in capsys.readouterr().out
+    assert main([]) == 2
+    assert "usage: tvae" in capsys.readouterr().err
+
+
+# --- train and resume ---------------------------------------------------------------------------
+
+
+def test_train_prints_a_table(tmp_path, capsys):
+    folder = tmp_path / "run"
+    words = "train --dataset mnist --action M --d 2 --max-steps 2 --threads 1"
+    threads = torch.get_num_threads()
+    assert main([*words.split(), "--folder", str(folder)]) == 0
+    torch.set_num_threads(threads)
+    said = capsys.readouterr().out
+    lines = said.splitlines()
+    assert lines[0] == "mnist-M-2, preset quick, 8 epochs, seed 0"
+    head = next(line for line in lines if line.split()[:2] == ["epoch", "total"])
+    assert {"nllx0", "c1", "kl0", "div"} <= set(head.split())
+    assert lines[lines.index(head) + 1].split()[0] == "1"
+    assert "cut short after 2 steps" in said
+    assert f"tvae evaluate {folder}" in said
+    assert isinstance(tvae.load(folder), tvae.models.TVAE)
+
+
+def test_resume_goes_on_to_more_epochs_and_matches_an_uninterrupted_run(plain, tmp_path, capsys):
+    folder = tmp_path / "two"
+    words = "train --dataset mnist --model vae --d 2 --epochs 2 --batch-size 3001"
+    assert main([*words.split(), "--folder", str(folder)]) == 0
+    assert main(["resume", str(folder), "--epochs", "3"]) == 0
+    assert "continuing" in capsys.readouterr().out
+    assert len(checkpoints.latest(folder).history) == 3
+    whole, parts = tvae.load(plain), tvae.load(folder)
+    for (name, a), b in zip(whole.state_dict().items(), parts.state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+
+
+# --- evaluate -----------------------------------------------------------------------------------
+
+
+def test_evaluate_fills_all_twelve_columns(run, tmp_path, capsys):
+    path = tmp_path / "metrics.json"
+    assert main(["evaluate", str(run), *SMALL, "--json", str(path)]) == 0
+    said = capsys.readouterr().out
+    written = json.loads(path.read_text())
+    assert tuple(written["metrics"]) == METRICS
+    for name, value in written["metrics"].items():
+        assert isinstance(value, float)
+        (line,) = [line for line in said.splitlines() if line.split()[:1] == [name]]
+        assert line.split()[1] == f"{value:.{3 if name.startswith('knn') else 2}f}"
+    assert set(written["data"]) == {"train", "test", "anchors", "queries"}
+    metrics = written["metrics"]
+    assert metrics["elbo"] == pytest.approx(metrics["nllx0"] + metrics["kl0"])
+
+
+def test_evaluate_of_a_vae_leaves_the_views_open(plain, capsys):
+    assert main(["evaluate", str(plain), *SMALL]) == 0
+    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    assert lines["c1"][1] == lines["nllx1"][1] == "–"
+    assert float(lines["mll"][1]) > 0
+
+
+# --- embed --------------------------------------------------------------------------------------
+
+
+def test_embed_gives_the_posterior_means(run, tmp_path):
+    test = load("mnist", "test", source="embedded")
+    mean, logvar = tvae.load(run).encode(test.floats())
+    out, second = tmp_path / "z.npy", tmp_path / "logvar.npy"
+    assert main(["embed", str(run), "mnist", "-o", str(out), "--log-variance", str(second)]) == 0
+    z = np.load(out)
+    assert z.dtype == np.float32 and z.shape == (len(test), 2)
+    np.testing.assert_allclose(z, mean.detach().numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.load(second), logvar.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_embed_takes_arrays_and_pictures(run, tmp_path):
+    images = load("mnist", "test", source="embedded").images[:4, 0].numpy()
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(folder / f"{number}.png")
+    np.save(tmp_path / "bytes.npy", images)
+    np.save(tmp_path / "floats.npy", images[:, None].astype(np.float64) / 255)
+    found = []
+    for what in ("pictures", "bytes.npy", "floats.npy"):
+        out = tmp_path / f"z-{what}.npy"
+        assert main(["embed", str(run), str(tmp_path / what), "-o", str(out)]) == 0
+        found.append(np.load(out))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    np.testing.assert_allclose(found[0], found[2], atol=1e-5)
+
+
+# --- transfer -----------------------------------------------------------------------------------
+
+
+def test_transfer_draws_triplet_and_images(run, tmp_path):
+    out = tmp_path / "picture.png"
+    assert main(["transfer", str(run), "--count", "3", "--zoom", "1", "-o", str(out)]) == 0
+    test = load("mnist", "test", source="embedded").images[:, 0].numpy()
+    with Image.open(out) as picture:
+        pixels = np.asarray(picture)
+    assert pixels.shape == (3 * 29 - 1, 4 * 29 - 1 + 3)
+    assert np.array_equal(pixels[:28, :28], test[0])  # x0 of the triplet
+    assert np.array_equal(pixels[:28, 32:60], test[1])  # the first image it is applied to
+
+
+def test_transfer_of_a_given_triplet_applies_tau_and_its_inverse(run, tmp_path):
+    images = load("mnist", "test", source="embedded").images[:6, 0].numpy()
+    np.save(tmp_path / "three.npy", images[:3])
+    np.save(tmp_path / "others.npy", images[3:])
+    out = tmp_path / "picture.png"
+    words = ["transfer", str(run), "--triplet", str(tmp_path / "three.npy"), "--zoom", "1"]
+    assert main([*words, "--images", str(tmp_path / "others.npy"), "-o", str(out)]) == 0
+    model = tvae.load(run)
+    x = torch.from_numpy(images)[:, None].float() / 255
+    with torch.no_grad():
+        _, tau = model.infer(x[1:2], x[2:3])
+        z, _ = model.encode(x[3:])
+        there, back = model.act(z, tau.expand(3, -1)), model.act_inverse(z, tau.expand(3, -1))
+        wanted = [(model.decode(part) * 255).round()[0, 0].numpy() for part in (there, back)]
+    with Image.open(out) as picture:
+        pixels = np.asarray(picture).astype(float)
+    for row, expected in enumerate(wanted, start=1):
+        assert np.abs(pixels[29 * row : 29 * row + 28, 32:60] - expected).max() <= 1
+    assert np.abs(wanted[0] - wanted[1]).max() > 0
+
+
+# --- info, data, report, sweep ------------------------------------------------------------------
+
+
+def test_info(run, capsys):
+    assert main(["info"]) == 0
+    said = capsys.readouterr().out
+    assert torch.__version__ in said and "quick" in said and "paper" in said
+    assert main(["info", str(run)]) == 0
+    said = capsys.readouterr().out
+    assert "mnist-A-2" in said and "learning_rate" in said
+
+
+def test_report(tmp_path, capsys):
+    job = Job("mnist", "tvae", "A", preset="book")
+    ledger.write(entry(job), tmp_path)
+    words = ["report", "--results", str(tmp_path), "--d", "25", "--action", "A"]
+    assert main([*words, "--format", "markdown"]) == 0
+    assert f"{entry(job)['metrics']['mll']:.2f}" in capsys.readouterr().out
+
+
+def test_sweep_dry_run_lists_runs_with_their_cost(tmp_path, capsys):
+    path = tmp_path / "sweep.yaml"
+    path.write_text(yaml.safe_dump({"datasets": "mnist", "models": ["vae", "tvae", "pca"], "d": 2}))
+    results = tmp_path / "results"
+    assert main(["sweep", str(path), "--dry-run", "--results", str(results)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("3 runs, 0 of them in the ledger")
+    assert [line.split()[0] for line in lines[2:5]] == [
+        "mnist-VAE-2_quick_seed0",
+        "mnist-A-2_quick_seed0",
+        "mnist-PCA-2_quick_seed0",
+    ]
+    assert lines[2].split()[1:3] == ["8", "480"]
+    assert "on this machine" in lines[-1]
+    assert not results.exists()
+
+
+# --- mistakes -----------------------------------------------------------------------------------
+
+MISTAKES = {
+    "unknown command": ("paint", "paint"),
+    "no data set": ("train", "--dataset"),
+    "unknown data set": ("train --dataset cifar", "cifar"),
+    "unknown preset": ("train --dataset mnist --preset slow", "slow"),
+    "unknown action": ("train --dataset mnist --action Q", "Q"),
+    "odd d": ("train --dataset mnist --action M --d 25", "26"),
+    "d not positive": ("train --dataset mnist --d 0", "positive"),
+    "batch larger than the data": ("train --dataset mnist --batch-size 7000", "7000"),
+    "no such device": ("train --dataset mnist --device tpu", "tpu"),
+    "no threads": ("train --dataset mnist --threads 0", "positive whole number"),
+    "nothing to resume": ("resume nowhere", "nowhere"),
+    "no such run": ("evaluate nowhere", "nowhere"),
+    "no such run to embed with": ("embed nowhere mnist -o z.npy", "nowhere"),
+    "no such images": ("embed RUN nothing -o z.npy", "nothing"),
+    "no such array": ("embed RUN nothing.npy -o z.npy", "nothing.npy"),
+    "wrong size": ("embed RUN small.npy -o z.npy", "28"),
+    "wrong values": ("embed RUN large.npy -o z.npy", "[0, 1]"),
+    "wrong kind": ("embed RUN signed.npy -o z.npy", "int16"),
+    "not an array": ("embed RUN text.npy -o z.npy", "text.npy"),
+    "empty folder": ("embed RUN empty -o z.npy", "no .png"),
+    "transfer with a VAE": ("transfer PLAIN -o p.png", "T-VAE"),
+    "half a triplet": ("transfer RUN --triplet two.npy -o p.png", "three images"),
+    "no such family": ("transfer RUN --family bend -o p.png", "bend"),
+    "no such image": ("transfer RUN --index 100000 -o p.png", "100000"),
+    "no such sweep": ("sweep nowhere.yaml", "nowhere.yaml"),
+    "no jobs": ("sweep some.yaml --jobs 0", "positive whole number"),
+    "unknown format": ("report --format html", "html"),
+    "no such run to describe": ("info nowhere", "nowhere"),
+    "data that is not there": ("train --dataset mnist --preset book", "MNIST"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_sentence_and_exit_code_2(
+    mistake, run, plain, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TVAE_DATA", str(tmp_path / "no-data"))
+    monkeypatch.delenv("TVAE_DEBUG", raising=False)
+    np.save("small.npy", np.zeros((2, 20, 20), np.uint8))
+    np.save("large.npy", np.full((2, 28, 28), 7.0))
+    np.save("signed.npy", np.zeros((2, 28, 28), np.int16))
+    np.save("two.npy", np.zeros((2, 28, 28), np.uint8))
+    Path("text.npy").write_text("not an array")
+    Path("empty").mkdir()
+    command, word = MISTAKES[mistake]
+    words = [{"RUN": str(run), "PLAIN": str(plain)}.get(w, w) for w in command.split()]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert word in said and "Traceback" not in said
+    assert not Path("z.npy").exists() and not Path("p.png").exists()
+    last = said.strip().splitlines()[-1]
+    assert last.startswith("tvae")
+
+
+def test_debug_shows_where_an_error_comes_from(monkeypatch, tmp_path):
+    with pytest.raises(ValueError, match="cifar"):
+        main(["--debug", "train", "--dataset", "cifar"])
+    monkeypatch.setenv("TVAE_DEBUG", "1")
+    with pytest.raises(ValueError, match="cifar"):
+        main(["train", "--dataset", "cifar"])
+
+
+def test_a_truncated_run_is_named(run, tmp_path, capsys):
+    folder = shutil.copytree(run, tmp_path / "run")
+    for checkpoint in checkpoints.checkpoint_folders(folder):
+        (checkpoint / "model.safetensors").write_bytes(b"")
+    assert main(["info", str(folder)]) == 2
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_data_list_check_and_fetch(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TVAE_DATA", str(tmp_path))
+    assert main(["data", "list"]) == 0
+    said = capsys.readouterr().out
+    lines = [line.split() for line in said.splitlines()]
+    assert ["mnist", "torchvision", "no"] in [line[:3] for line in lines]
+    assert ["mnist", "embedded", "yes"] in [line[:3] for line in lines]
+    assert "tvae data fetch mnist" in said and str(tmp_path) in said
+    assert main(["data"]) == 0
+    assert capsys.readouterr().out == said
+    assert main(["data", "check", "mnist"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines and all("embedded" in line and line.endswith(": ok") for line in lines)
+    wrong = tmp_path / "MNIST" / "raw" / "t10k-labels-idx1-ubyte"
+    wrong.parent.mkdir(parents=True)
+    wrong.write_bytes(b"not labels")
+    assert main(["data", "check", "mnist"]) == 1
+    assert "WRONG" in capsys.readouterr().out
+    assert main(["data", "check", "cifar"]) == 2
+    assert main(["data", "fetch", "cifar"]) == 2
+    assert "cifar" in capsys.readouterr().err

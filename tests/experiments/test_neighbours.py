@@ -1,0 +1,300 @@
+"""Tables, pictures and sentences about neighbours, against counts and sums by hand."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import ledgers
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib.patches import Rectangle
+
+from tvae import data, paper
+from tvae.evaluation import Neighbours
+from tvae.evaluation.sample_efficiency import Curve, Estimate, grouped_mean
+from tvae.experiments import neighbours as nb
+from tvae.paper import comparison
+from tvae.runs import ledger
+from tvae.runs.sweep import Job
+from tvae.seeding import generator
+
+LABELS = ("A", "M", "N^R", "VAE+", "VAE", "PCA", "untrained", "pixels")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    """No figure outlives its test."""
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return (
+        data.load("affnist", "test", source="embedded", count=40),
+        data.load("affnist", "train", source="embedded", count=300),
+    )
+
+
+def ledger_rows(tmp_path, *jobs):
+    for job in jobs:
+        ledger.write(ledgers.entry(job), tmp_path)
+    return comparison.rows(results=tmp_path)
+
+
+def jobs():
+    common = {"preset": "book"}
+    return (
+        Job("mnist", "tvae", "A", d=25, **common),
+        Job("mnist", "vae+", None, d=25, **common),
+        Job("mnist", "pixels", None, d=784, **common),
+    )
+
+
+# --- tables and sentences -----------------------------------------------------------------------
+
+
+def test_table_holds_every_number_of_the_papers_table_2(tmp_path):
+    table = nb.knn_table(ledger_rows(tmp_path), LABELS)
+    titles = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+    printed = paper.tables().knn
+    for _, row in printed.iterrows():
+        label = "N^R" if row["action"] == "N" else row["action"] or row["model"].upper()
+        nominal = 25 if row["d"] == 26 else row["d"]
+        shown = table.loc[(nominal, label), titles[row["dataset"]]]
+        assert float(shown["in, paper"]) == row["knn_in"]
+        assert float(shown["out, paper"]) == row["knn_out"]
+        assert shown["out, ours"] == "" and shown["epochs"] == ""
+    # nothing was run, so the rows that the paper lacks are not there
+    assert len(table) == len(printed) / 2 == 15
+    assert list(table.index[:5]) == [(100, label) for label in LABELS[:5]]
+
+
+def test_table_shows_what_the_ledger_holds(tmp_path):
+    rows = ledger_rows(tmp_path, *jobs())
+    table = nb.knn_table(rows, LABELS)
+    for label, index in (("A", (25, "A")), ("VAE+", (25, "VAE+")), ("pixels", (784, "pixels"))):
+        entry = comparison.best("mnist", label, 25, tmp_path)
+        assert entry is not None
+        metrics = entry["metrics"]
+        assert table.loc[index, ("MNIST", "out, ours")] == f"{metrics['knn_out']:.3f}"
+        assert table.loc[index, ("MNIST", "in, ours")] == f"{metrics['knn_in']:.3f}"
+        assert table.loc[index, ("Fashion-MNIST", "out, ours")] == ""
+    assert table.index[-1] == (784, "pixels")
+    assert not table.isin(["nan"]).any().any()
+
+
+def test_leads(tmp_path):
+    rows = ledger_rows(tmp_path, *jobs())
+    found = nb.leads(rows, "mnist", "A", "VAE+")
+    ours = [comparison.best("mnist", label, 25, tmp_path) for label in ("A", "VAE+")]
+    assert found["paper"] == pytest.approx(0.82 - 0.76)  # the paper's Table 2
+    assert found["ledger"] == ours[0]["metrics"]["knn_out"] - ours[1]["metrics"]["knn_out"]
+    against = nb.leads(rows, "mnist", "A", "pixels")
+    assert math.isnan(against["paper"]) and not math.isnan(against["ledger"])
+    assert nb.leads(rows, "mnist", "A", "VAE+", 10)["paper"] == pytest.approx(0.62 - 0.65)
+    assert math.isnan(nb.leads(rows, "fashion-mnist", "A", "VAE+")["ledger"])
+
+
+def test_minus_adds_errors_in_squares():
+    first = pd.Series({"paper": 0.5, "here": 0.3, "here s.e.": 0.03})
+    second = pd.Series({"paper": 0.1, "here": 0.1, "here s.e.": 0.04})
+    found = nb.minus(first, second)
+    assert found.to_dict() == pytest.approx({"paper": 0.4, "here": 0.2, "here s.e.": 0.05})
+
+
+@pytest.mark.parametrize(
+    "value, error, expected",
+    [
+        (0.1, 0.0, "yes"),
+        (-0.1, 0.0, "no"),
+        (0.1, 0.051, "undecided"),
+        (-0.1, 0.051, "undecided"),
+        (-0.1, 0.049, "no"),
+        (0.0, 0.0, "undecided"),
+        (math.nan, 0.0, "no number"),
+        (0.1, math.nan, "no number"),
+    ],
+)
+def test_words(value, error, expected):
+    assert nb.word(value, error) == expected
+
+
+def test_sentences_and_verdicts_are_true_whichever_way_it_falls():
+    text = nb.sentence(("A", 0.77), ("VAE+", 0.71), Estimate(0.06, 0.01))
+    assert text == "A 0.770, VAE+ 0.710: above by 0.060 ± 0.010"
+    assert "below by 0.060" in nb.sentence(("A", 0.71), ("VAE+", 0.77), Estimate(-0.06, 0.01))
+    assert "within two" in nb.sentence(("A", 0.71), ("VAE+", 0.72), Estimate(-0.01, 0.01))
+    found = nb.verdict("T", {"here": 0.1, "here s.e.": 0.2, "paper": 0.3, "other": 1.0})
+    assert found == "T: paper yes, here undecided"
+
+
+# --- curves -------------------------------------------------------------------------------------
+
+
+def curve(seed=0):
+    return Curve((10, 20, 40), torch.from_numpy(np.random.default_rng(seed).random((6, 3))))
+
+
+def test_curves_are_drawn_with_means_and_bands():
+    ax = plt.figure().add_subplot()
+    mine = curve()
+    nb.draw_curves(ax, {"A": mine, "pixels": curve(1)}, 2)
+    assert [line.get_label() for line in ax.lines] == ["A", "pixels"]
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), mine.mean[:2])
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), (10, 20))
+    assert len(ax.collections) == 2
+    corners = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert corners.min() == pytest.approx(float(mine.band()[0][:2].min()))
+    assert corners.max() == pytest.approx(float(mine.band()[1][:2].max()))
+
+
+def test_a_single_subsample_has_no_band():
+    ax = plt.figure().add_subplot()
+    nb.draw_curves(ax, {"M": curve()}, single=4, scale=2.5)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), curve().accuracy[4])
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), (25, 50, 100))
+    assert not ax.collections
+
+
+def test_dimensions_and_storage():
+    ax = plt.figure().add_subplot()
+    pca = {10: curve(1), 25: curve(2)}
+    nb.draw_dimensions(ax, pca, {"A": curve(3), "pixels": curve(4)}, (10, 40), "MNIST")
+    line, mark = ax.lines[2], ax.lines[3]
+    np.testing.assert_allclose(line.get_xdata(), (10, 25, 784))
+    expected = [float(c.mean[2]) for c in (curve(1), curve(2), curve(4))]
+    np.testing.assert_allclose(line.get_ydata(), expected)
+    assert (mark.get_xdata()[0], mark.get_ydata()[0]) == (
+        25,
+        pytest.approx(float(curve(3).mean[2])),
+    )
+    other = plt.figure().add_subplot()
+    nb.draw_storage(other, {("A", 25): curve(), ("PCA", 10): curve(1), ("PCA", 100): curve(2)})
+    np.testing.assert_allclose(other.lines[0].get_xdata(), (250, 500, 1000))
+    assert [x.get_label() for x in other.lines] == ["A", "PCA, d = 10", "PCA, d = 100"]
+    assert len({x.get_linestyle() for x in other.lines}) == 3
+
+
+def test_accuracy_by_distance_splits_into_equal_parts():
+    rng = np.random.default_rng(3)
+    distance = torch.from_numpy(rng.permutation(100).astype(float))
+    right = distance < 35  # the nearest 35 of 100 are right
+    groups = torch.from_numpy(rng.integers(0, 30, 100))
+    ax = plt.figure().add_subplot()
+    found = nb.draw_by_distance(ax, {"A": right, "VAE": ~right}, distance, groups, parts=4)
+    assert [e.mean for e in found["A"]] == pytest.approx([1, 0.4, 0, 0])
+    assert [e.mean for e in found["VAE"]] == pytest.approx([0, 0.6, 1, 1])
+    second = (distance >= 25) & (distance < 50)
+    assert found["A"][1] == pytest.approx(grouped_mean(right[second], groups[second]))
+
+
+def test_styles_can_be_told_apart_without_colour():
+    styles = [nb.line_style(label) for label in LABELS]
+    assert len({s["marker"] for s in styles}) == len({s["color"] for s in styles}) == len(LABELS)
+
+
+# --- confusion ----------------------------------------------------------------------------------
+
+
+def test_confusion_counts():
+    rng = np.random.default_rng(4)
+    truth, answers = rng.integers(0, 5, (2, 200))
+    found = nb.confusion(torch.from_numpy(truth), torch.from_numpy(answers), 5)
+    counted = Counter(zip(truth.tolist(), answers.tolist(), strict=True))
+    assert found.tolist() == [[counted[t, a] for a in range(5)] for t in range(5)]
+
+
+def test_confusion_is_drawn_in_per_cent_and_its_errors_named():
+    counts = torch.tensor([[6, 4, 0], [1, 19, 0], [0, 0, 0]])
+    ax = plt.figure().add_subplot()
+    share = nb.draw_confusion(ax, counts, "A")
+    assert share.tolist() == [[60, 40, 0], [5, 95, 0], [0, 0, 0]]
+    assert [t.get_text() for t in ax.texts[:2]] == ["60", "40"]
+    assert (
+        nb.frequent_errors(share, 2)
+        == "0 taken for 1 (40 % of the 0s), 1 taken for 0 (5 % of the 1s)"
+    )
+
+
+# --- neighbours ---------------------------------------------------------------------------------
+
+
+def test_margin_is_positive_where_the_nearest_is_right():
+    rng = np.random.default_rng(5)
+    anchors, queries = (torch.from_numpy(rng.standard_normal((n, 3))) for n in (80, 50))
+    labels, truth = (torch.from_numpy(rng.integers(0, 3, n)) for n in (80, 50))
+    found = nb.margin(queries, truth, anchors, labels)
+    nearest = labels[Neighbours(anchors, 1)(queries).indices[:, 0]]
+    assert torch.equal(found > 0, nearest == truth)
+    gap = (queries[0] - anchors).norm(dim=1)
+    same, other = gap[labels == truth[0]].min(), gap[labels != truth[0]].min()
+    assert float(found[0]) == pytest.approx(float((other - same) / (other + same)))
+    assert float(found.abs().max()) <= 1
+
+
+def test_gallery_marks_by_colour_and_sign(digits):
+    queries, anchors = digits
+    pixels = [part.images.flatten(1).float() for part in (anchors, queries)]
+    index = Neighbours(pixels[0], 5)(pixels[1]).indices
+    other = index.flip(1)
+    ax = nb.gallery(queries, anchors, [3, 7], {"A": index, "pixels": other}, ["low", "high"])
+    expected = []
+    for j in (3, 7):
+        for group in (index, other):
+            expected += (anchors.labels[group[j]] == queries.labels[j]).tolist()
+    signs = [text.get_text() for text in ax.texts]
+    frames = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert signs == ["✓" if good else "✗" for good in expected]
+    assert len(frames) == 20
+    tones = {(sign, frame.get_edgecolor()) for sign, frame in zip(signs, frames, strict=True)}
+    assert len(tones) == len({sign for sign, _ in tones})
+    heads = [label.get_text() for label in ax.get_xticklabels()]
+    assert heads == ["query", "", "", "", "A", "", "", "", "", "", "pixels", "", ""]
+    # each neighbour stands where its frame is
+    shown = ax.images[0].get_array()
+    x, y = frames[0].get_xy()
+    top, left = round(y + 7 / 4), round(x + 7 / 4)
+    np.testing.assert_allclose(
+        shown[top : top + 28, left : left + 28, 0], anchors.floats([int(index[3, 0])])[0, 0]
+    )
+
+
+def test_pose_ratios(digits):
+    queries, anchors = digits
+    position = nb.pose(anchors)["position"]
+    gap = (nb.pose(queries)["position"][:, None] - position).norm(dim=-1)
+    near = gap.topk(3, dim=1, largest=False).indices
+    found = nb.pose_ratios(queries, anchors, near, generator(0, "x"))
+    chance = torch.randint(len(anchors), near.shape, generator=generator(0, "x"))
+    expected = float(gap.gather(1, near).mean() / gap.gather(1, chance).mean())
+    assert found["position"] == pytest.approx(expected)
+    assert found["position"] < 0.4
+    # in what they were not chosen by, they have nothing in common: 120 pairs, so wide margins
+    assert all(0.6 < found[what] < 1.6 for what in ("rotation", "shear", "size"))
+
+
+def test_centred_moves_ink_to_the_middle_and_keeps_it(digits):
+    queries, _ = digits
+    moved = nb.centred(queries.images)
+    assert moved.dtype == torch.uint8 and moved.shape == queries.images.shape
+    assert torch.equal(moved.flatten(1).sort(1).values, queries.images.flatten(1).sort(1).values), (
+        "every pixel is still there"
+    )
+    ink, at = moved[:, 0].double(), torch.arange(28).double()
+    for axis in (2, 1):
+        centre = (ink.sum(axis) * at).sum(1) / ink.sum((1, 2))
+        assert float((centre - 13.5).abs().max()) <= 0.5 + 1e-9
+    assert torch.equal(nb.centred(moved), moved)
+
+
+def test_centred_against_roll():
+    """One dot on a canvas of uneven sides: the move is a roll by whole pixels."""
+    images = torch.zeros(1, 2, 7, 9)
+    images[0, :, 1, 7] = torch.tensor([1.0, 2.0])
+    moved = nb.centred(images)
+    assert torch.equal(moved, images.roll((2, -3), (2, 3)))

@@ -1,0 +1,282 @@
+"""The standing: every row of the paper, beside the run nearest to it, and never beside another."""
+
+from __future__ import annotations
+
+import itertools
+
+import pandas as pd
+import pytest
+from ledgers import entry
+
+from tvae import paper
+from tvae.paper import comparison, report
+from tvae.runs import ledger
+from tvae.runs.sweep import Job
+
+
+def job(tag="", preset="book", model="tvae", action="A", **more):
+    return Job("mnist", model, action if model == "tvae" else None, preset=preset, tag=tag, **more)
+
+
+def write(results, made, steps=None, status="ok"):
+    value = entry(made, status=status)
+    value["data"]["train"]["note"] = "a third" if made.dataset == "omniglot" else ""
+    if steps is not None:
+        value["training"]["steps"] = steps
+    ledger.write(value, results)
+    return value
+
+
+# From the best to the worst: each must be chosen when all that come before are absent.
+CHAIN = [
+    (job(preset="paper"), 5),
+    (job(), 10),
+    (job(seed=1), 10),
+    (job("longer"), 30),
+    (job("shorter"), 20),
+]
+
+
+@pytest.mark.parametrize("first", range(len(CHAIN)))
+def test_preference(tmp_path, first):
+    # written worst first and best first: the order of the files must not matter
+    for order, folder in ((1, tmp_path / "a"), (-1, tmp_path / "b")):
+        for made, steps in CHAIN[first:][::order]:
+            write(folder, made, steps)
+        assert comparison.best("mnist", "A", 25, folder)["configuration"] == json_like(
+            CHAIN[first][0].configuration()
+        )
+
+
+def json_like(configuration):
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in configuration.items()}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        job("smoke"),
+        job("stability"),
+        job(preset="quick"),
+        job("moved", training=(("families", ("rotation", "translation")),)),
+        job(training=(("source", "embedded"),)),
+    ],
+)
+def test_other_experiments_never_count(tmp_path, made):
+    write(tmp_path, made, 10**6)
+    assert comparison.best("mnist", "A", 25, tmp_path) is None
+
+
+def test_failed_runs_never_count(tmp_path):
+    write(tmp_path, job(), status="failed")
+    assert comparison.best("mnist", "A", 25, tmp_path) is None
+    shorter = write(tmp_path, job("shorter"), 20)
+    assert comparison.best("mnist", "A", 25, tmp_path) == shorter
+
+
+def test_labels_and_dimensions(tmp_path):
+    made = {
+        ("M", 26): job(action="M", d=26),
+        ("M^R", 26): job(action="M", residual=True, d=26),
+        ("N^R", 25): job(action="N", residual=True),
+        ("VAE+", 25): job(model="vae+"),
+        ("VAE", 25): job(model="vae"),
+        ("PCA", 25): job(model="pca"),
+        ("untrained", 25): job(model="untrained"),
+        ("pixels", 784): job(model="pixels", d=784),
+    }
+    written = {key: write(tmp_path, value) for key, value in made.items()}
+    for (label, d), value in written.items():
+        nominal = 25
+        for name in (label, label.lower(), label.replace("^", "")):
+            assert comparison.best("mnist", name, nominal, tmp_path) == value
+        assert comparison.best("mnist", label, d, tmp_path) == value
+        assert comparison.best("fashion-mnist", label, nominal, tmp_path) is None
+        if label != "pixels":
+            assert comparison.best("mnist", label, 100, tmp_path) is None
+    assert comparison.best("mnist", "pixels", None, tmp_path) == written["pixels", 784]
+
+
+def test_a_change_of_the_ledger_is_seen_and_an_answer_is_ones_own(tmp_path):
+    shorter = write(tmp_path, job("shorter"), 20)
+    found = comparison.best("mnist", "A", 25, tmp_path)
+    found["metrics"]["mll"] = -1.0
+    assert comparison.best("mnist", "A", 25, tmp_path) == shorter
+    longer = write(tmp_path, job("longer"), 30)
+    assert comparison.best("mnist", "A", 25, tmp_path) == longer
+    (tmp_path / "longer" / "mnist-A-25_book_seed0.json").unlink()
+    assert comparison.best("mnist", "A", 25, tmp_path) == shorter
+
+
+def test_wrong_questions_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"no row 'Q'.*A, M, M\^R"):
+        comparison.best("mnist", "Q", 25, tmp_path)
+    with pytest.raises(ValueError, match="needs a dimension"):
+        comparison.best("mnist", "A", None, tmp_path)
+    with pytest.raises(ValueError, match="no table of 'celeba'"):
+        comparison.rows("celeba", results=tmp_path)
+    with pytest.raises(ValueError, match="no rows of d = 26"):
+        comparison.rows(d=26, results=tmp_path)
+
+
+def test_rows_are_the_papers_and_the_baselines(tmp_path):
+    table = comparison.rows(results=tmp_path)
+    printed = paper.tables().appendix
+    ours = table[table["label"].isin(report.LABELS)]
+    assert len(ours) == len(printed) == 99
+    assert ours["label"].tolist() == [report.label_of(row) for _, row in printed.iterrows()]
+    assert ours["d"].tolist() == printed["d"].tolist()
+    assert set(zip(ours["label"], ours["nominal"], strict=True)) == set(
+        itertools.product(report.LABELS, comparison.DIMENSIONS)
+    )
+    for metric in paper.METRICS:
+        pd.testing.assert_series_equal(
+            ours[f"{metric}_paper"], printed[metric], check_names=False, check_index=False
+        )
+        assert table[metric].isna().all() and table[f"{metric}_se"].isna().all()
+    rest = table[~table["label"].isin(report.LABELS)]
+    assert len(rest) == 3 * (3 + 3 + 1)
+    assert rest[[f"{m}_paper" for m in paper.METRICS]].isna().all(axis=None)
+    assert table["seconds"].isna().all() and (table["preset"] == "").all()
+
+
+def test_rows_hold_what_best_finds(tmp_path):
+    written = [
+        write(tmp_path, job(action="M", d=26)),
+        write(tmp_path, job("shorter", model="vae"), 7),
+        write(tmp_path, job(model="pixels", d=784)),
+        write(tmp_path, Job("omniglot", "tvae", "N", True, 100, preset="paper")),
+    ]
+    table = comparison.rows(results=tmp_path)
+    run = table[table["preset"] != ""]
+    assert len(run) == len(written)
+    for _, row in run.iterrows():
+        found = comparison.best(row["dataset"], row["label"], row["nominal"] or None, tmp_path)
+        assert found in written
+        for metric in paper.METRICS:
+            for column, source in ((metric, "metrics"), (f"{metric}_se", "standard_errors")):
+                value = found[source].get(metric)
+                assert row[column] == value if value is not None else pd.isna(row[column])
+        assert row["seconds"] == sum(found["seconds"].values())
+        assert row["preset"] == found["configuration"]["preset"]
+        assert row["tag"] == found["configuration"]["tag"]
+        assert row["images"] == found["data"]["train"]["count"]
+        assert row["part"] == found["data"]["train"]["note"]
+        steps = found["training"].get("steps")
+        assert row["steps"] == steps if steps is not None else pd.isna(row["steps"])
+
+
+def test_slices(tmp_path):
+    write(tmp_path, job(model="pixels", d=784))
+    table = comparison.rows("mnist", 25, tmp_path)
+    assert set(table["dataset"]) == {"mnist"}
+    assert len(table) == len(report.LABELS) + 3
+    assert table.set_index("label").loc[["A", "M", "pixels"], "d"].tolist() == [25, 26, 784]
+    assert len(comparison.rows("omniglot", results=tmp_path)) == 33 + 7
+    assert len(comparison.rows(d=10, results=tmp_path)) == 3 * (11 + 3)
+
+
+def test_text_shows_every_number_of_the_slice(tmp_path):
+    made = write(tmp_path, job())
+    write(tmp_path, job(model="pixels", d=784))
+    table = comparison.rows("mnist", 25, tmp_path)
+    shown = comparison.text(table)
+    lines = shown.splitlines()
+    # a heading, eleven printed rows, ours with error and difference, the pixels, no other baseline
+    assert len(lines) == 1 + 11 + 3 + 1
+    assert [line.split()[0] for line in lines if "paper" in line and "−" not in line] == list(
+        report.LABELS
+    )
+    printed = paper.row("mnist", "tvae", "A", False, 25)
+    start = next(i for i, line in enumerate(lines) if line.startswith("A "))
+    for metric in paper.METRICS:
+        ours, theirs = made["metrics"][metric], printed[metric]
+        assert report.number(theirs, metric) in lines[start]
+        assert report.number(ours, metric) in lines[start + 1]
+        assert report.number(ours - theirs, metric, sign=True) in lines[start + 3]
+    few = comparison.text(table, ["mll"])
+    assert "nllx0" not in few and report.number(printed["mll"], "mll") in few
+
+
+def test_missing_names_what_was_not_run(tmp_path):
+    assert "120 of 120" in comparison.missing(comparison.rows(results=tmp_path))
+    for label in report.LABELS:
+        if label != "T":
+            config = Job(
+                "mnist",
+                "tvae" if "VAE" not in label else label.lower(),
+                label.removesuffix("^R") if "VAE" not in label else None,
+                label.endswith("^R"),
+                26 if label.startswith("M") else 25,
+                preset="book",
+            )
+            write(tmp_path, config)
+    table = comparison.rows("mnist", results=tmp_path)
+    lines = comparison.missing(table[table["label"].isin(report.LABELS)]).splitlines()
+    assert lines == [
+        "not run yet: 23 of 33 rows",
+        "  mnist, d = 100: all 11",
+        "  mnist, d = 25: T",
+        "  mnist, d = 10: all 11",
+    ]
+    pixels = table[table["label"] == "pixels"]
+    assert comparison.missing(pixels).splitlines()[1] == "  mnist: pixels"
+    assert comparison.missing(table[table["label"] == "A"].iloc[1:2]) == "not run yet: none"
+
+
+def test_schedules_keep_runs_apart_that_were_trained_differently(tmp_path):
+    assert comparison.schedules(tmp_path) == []
+    made = {
+        ("book", ""): write(tmp_path, job(), 40),
+        ("paper", ""): write(tmp_path, job(preset="paper"), 5),
+        ("book", "longer"): write(tmp_path, job("longer"), 30),
+        ("book", "shorter"): write(tmp_path, job("shorter"), 20),
+    }
+    write(tmp_path, job("shorter", model="vae"), 20)
+    write(tmp_path, job("smoke"), 10**6)
+    pixels = write(tmp_path, job(model="pixels", d=784))
+    order = [("paper", ""), ("book", ""), ("book", "longer"), ("book", "shorter")]
+    assert comparison.schedules(tmp_path) == order
+    for schedule in order:
+        table = comparison.rows("mnist", 25, tmp_path, schedule=schedule).set_index("label")
+        assert table.loc["A", "mll"] == made[schedule]["metrics"]["mll"]
+        assert table.loc["pixels", "knn_out"] == pixels["metrics"]["knn_out"]
+        assert pd.isna(table.loc["VAE", "mll"]) == (schedule != ("book", "shorter"))
+
+
+def test_a_seed_leaves_its_own_runs_and_the_baselines(tmp_path):
+    made = {seed: write(tmp_path, job(seed=seed), 40) for seed in (0, 1)}
+    other = write(tmp_path, job("shorter", seed=2), 20)
+    pixels = write(tmp_path, job(model="pixels", d=784))
+    for seed, its in {**made, 2: other}.items():
+        its["metrics"]["mll"] = 100.0 + seed
+        ledger.write(its, tmp_path)
+        table = comparison.rows("mnist", 25, tmp_path, seed=seed).set_index("label")
+        assert table.loc["A", "mll"] == 100 + seed
+        assert table.loc["pixels", "knn_out"] == pixels["metrics"]["knn_out"]
+        strict = comparison.rows("mnist", 25, tmp_path, schedule=("book", ""), seed=seed)
+        assert pd.isna(strict.set_index("label").loc["A", "mll"]) == (seed == 2)
+    assert comparison.rows("mnist", 25, tmp_path, seed=3).set_index("label")["mll"].isna().all()
+
+
+def test_compact_has_one_line_a_row(tmp_path):
+    made = write(tmp_path, Job("omniglot", "tvae", "A", preset="book"))
+    table = comparison.rows("omniglot", results=tmp_path)
+    lines = comparison.compact(table, ["mll", "knn_in"]).splitlines()
+    assert len(lines) == 2 + 33
+    assert "elbo" not in lines[0] and "mll" in lines[0]
+    ours, theirs = made["metrics"]["mll"], paper.row("omniglot", "tvae", "A", False, 25)["mll"]
+    starred = [line for line in lines if line.endswith("*")]
+    numbers = [report.number(v, "mll") for v in (theirs, ours)]
+    numbers.append(report.number(ours - theirs, "mll", sign=True))
+    # two epochs; two seconds are no minute; no accuracy in sample on Omniglot
+    expected = ["A", "25", "2", "0", *numbers, "·", "·", "·", "*"]
+    assert [line.split() for line in starred] == [expected]
+    for line in set(lines[2:]) - set(starred):
+        words = line.split()
+        assert words[2:4] + words[5:] == ["·"] * 7
+    write(tmp_path, Job("omniglot", "pca", preset="book"))
+    assert (
+        len(comparison.compact(comparison.rows("omniglot", results=tmp_path)).splitlines())
+        == 2 + 34
+    )

@@ -1,0 +1,154 @@
+"""The ledger: what is written can be read, what is damaged is refused, tables follow the files."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from ledgers import entry
+
+from tvae.paper import METRICS
+from tvae.runs import ledger
+from tvae.runs.sweep import Job
+
+A = Job("mnist", "tvae", "A", preset="book")
+MR = Job("mnist", "tvae", "M", residual=True, d=26)
+VAE = Job("omniglot", "vae+", d=25, seed=3)
+PIXELS = Job("mnist", "pixels", d=784)
+
+
+@pytest.mark.parametrize(
+    ("job", "name"),
+    [
+        (A, "mnist-A-25_book_seed0"),
+        (MR, "mnist-MR-26_quick_seed0"),
+        (VAE, "omniglot-VAE+-25_quick_seed3"),
+        (PIXELS, "mnist-pixels_quick_seed0"),
+        (Job("mnist", "pca", d=25), "mnist-PCA-25_quick_seed0"),
+        (Job("mnist", "untrained", d=25), "mnist-untrained-25_quick_seed0"),
+        (Job("mnist", "tvae", "A", tag="smoke"), "smoke/mnist-A-25_quick_seed0"),
+    ],
+)
+def test_names(job, name, tmp_path):
+    assert job.name == name
+    path = ledger.write(entry(job), tmp_path)
+    assert path == tmp_path / f"{name}.json"
+
+
+@pytest.mark.parametrize("job", [A, MR, VAE, PIXELS])
+def test_what_is_written_is_read(job, tmp_path):
+    written = entry(job)
+    path = ledger.write(written, tmp_path)
+    assert ledger.read(path) == written
+    assert ledger.find(job.configuration(), tmp_path) == written
+    assert [item.name for item in tmp_path.iterdir()] == [path.name]
+
+
+def _broken():
+    good = entry(A)
+
+    def change(*keys, value):
+        bad = copy.deepcopy(good)
+        place = bad
+        for key in keys[:-1]:
+            place = place[key]
+        if value is KeyError:
+            del place[keys[-1]]
+        else:
+            place[keys[-1]] = value
+        return bad
+
+    yield "no metrics", change("metrics", value=KeyError), "metrics"
+    yield "one metric missing", change("metrics", "mll", value=KeyError), "mll"
+    yield "a metric too many", change("metrics", "fid", value=1.0), "fid"
+    yield "text as metric", change("metrics", "elbo", value="95"), "elbo"
+    yield "accuracy above one", change("metrics", "knn_in", value=1.2), "knn_in"
+    yield "not finite", change("metrics", "elbo", value=float("nan")), "finite"
+    yield "unknown status", change("status", value="perhaps"), "status"
+    yield "failed without reason", change("status", value="failed"), "reason"
+    yield "ok with reason", change("reason", value="because"), "reason"
+    yield "unknown model", change("configuration", "model", value="gan"), "model"
+    yield "no seed", change("configuration", "seed", value=KeyError), "seed"
+    yield "negative error", change("standard_errors", "mll", value=-1.0), "mll"
+    yield "another name", change("name", value="mnist-M-26"), "mnist-A-25"
+    yield "a field too many", change("host", value="me"), "host"
+    yield "no checksum", change("data", "train", "checksum", value=KeyError), "checksum"
+
+
+@pytest.mark.parametrize(
+    ("bad", "word"), [pytest.param(bad, word, id=what) for what, bad, word in _broken()]
+)
+def test_nonsense_is_refused_on_writing_and_on_reading(bad, word, tmp_path):
+    with pytest.raises(ledger.LedgerError, match=word):
+        ledger.write(bad, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    path = tmp_path / f"{ledger.entry_name(A.configuration())}.json"
+    path.write_text(json.dumps(bad))
+    with pytest.raises(ledger.LedgerError, match=word):
+        ledger.read(path)
+
+
+def test_truncated_and_renamed_files_are_refused(tmp_path):
+    path = ledger.write(entry(A), tmp_path)
+    other = tmp_path / "mnist-A-25_book_seed1.json"
+    other.write_text(path.read_text())
+    with pytest.raises(ledger.LedgerError, match="must bear the name"):
+        ledger.read(other)
+    path.write_text(path.read_text()[:-100])
+    with pytest.raises(ledger.LedgerError, match="not JSON"):
+        ledger.read(path)
+
+
+def test_find_wants_the_same_settings(tmp_path):
+    ledger.write(entry(A), tmp_path)
+    longer = Job("mnist", "tvae", "A", preset="book", training=(("epochs", 21),))
+    assert ledger.path_of(longer.configuration(), tmp_path).is_file()
+    assert ledger.find(longer.configuration(), tmp_path) is None
+
+
+def test_table_is_tidy_and_follows_the_files(tmp_path):
+    assert len(ledger.table(tmp_path)) == 0
+    for job in (A, VAE, PIXELS, Job("mnist", "tvae", "A", tag="smoke")):
+        ledger.write(entry(job), tmp_path)
+    ledger.write(entry(MR, status="failed"), tmp_path)
+    table = ledger.table(tmp_path).set_index("name")
+    assert sorted(table.index) == ["mnist-A-25", "mnist-A-25", "mnist-pixels", "omniglot-VAE+-25"]
+    assert set(table["tag"]) == {"", "smoke"}
+    one = ledger.table(tmp_path).query("model == 'tvae' and tag == ''").iloc[0]
+    for name in METRICS:
+        assert one[name] == entry(A)["metrics"][name]
+    assert one["mll_se"] == 0.25 and one["epochs"] == 2 and one["training_seconds"] == 1.5
+    assert table.loc["omniglot-VAE+-25", "action"] == ""
+    assert len(ledger.table(tmp_path, failed=True)) == 5
+    ledger.path_of(A.configuration(), tmp_path).unlink()
+    assert len(ledger.table(tmp_path)) == 3
+
+
+def test_curves_have_a_row_per_epoch(tmp_path):
+    assert len(ledger.curves(tmp_path)) == 0
+    for job in (A, VAE):
+        ledger.write(entry(job), tmp_path)
+    curves = ledger.curves(tmp_path)
+    assert len(curves) == 4
+    assert list(ledger.curves(tmp_path, ["mnist-A-25"])["total"]) == [200.5, 150.25]
+
+
+def test_folder_can_be_chosen(tmp_path, monkeypatch):
+    monkeypatch.setenv("TVAE_RESULTS", str(tmp_path))
+    assert ledger.folder() == tmp_path
+    ledger.write(entry(A), tmp_path)
+    assert len(ledger.table()) == 1
+
+
+def test_nothing_names_the_host():
+    import platform
+
+    said = json.dumps([ledger.hardware(), ledger.versions(), ledger.commit()])
+    assert platform.node() not in said
+    assert "/" not in said.replace("N/A", "")
+
+
+def test_the_projects_own_ledger_is_valid():
+    for found in ledger.entries():
+        assert found["name"] == ledger.run_name(found["configuration"])

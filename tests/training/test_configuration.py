@@ -1,0 +1,124 @@
+"""Presets and run configurations: the numbers of the paper, names, and refusals that explain."""
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tvae import actions
+from tvae.training import configuration
+from tvae.training.configuration import DATASETS, RunConfig
+
+
+def test_the_paper_preset_is_as_printed():
+    paper = configuration.get_preset("paper")
+    assert (paper.epochs, paper.learning_rate, paper.halve_every) == (200, 1e-4, 50)
+    assert (paper.batch_size, paper.source) == (100, "full")
+    assert (paper.likelihood_samples, paper.likelihood_images) == (1000, None)
+    assert (paper.anchors, paper.queries) == (100_000, 320_000)
+
+
+def test_the_book_preset_is_the_paper_ten_times_shorter_at_ten_times_the_rate():
+    book, paper = configuration.get_preset("book"), configuration.get_preset("paper")
+    assert (book.epochs * 10, book.halve_every * 10) == (paper.epochs, paper.halve_every)
+    assert book.learning_rate == pytest.approx(paper.learning_rate * 10)
+    assert book.source == "full"
+
+
+def test_the_quick_preset_needs_no_download():
+    quick = configuration.get_preset("quick")
+    assert (quick.source, quick.epochs, quick.halve_every) == ("embedded", 8, 2)
+
+
+def test_presets_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        configuration.get_preset("quick").epochs = 1  # type: ignore[misc]
+
+
+def test_an_unknown_preset_lists_the_three():
+    with pytest.raises(ValueError, match=r"no preset 'fast'; choose one of quick, book, paper"):
+        configuration.get_preset("fast")
+    with pytest.raises(ValueError, match="quick, book, paper"):
+        RunConfig.from_preset("mnist", preset="fast")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "file_name"),
+    [
+        ({}, "mnist-A-25", "mnist-A-25"),
+        ({"action": "M", "residual": True, "d": 26}, "mnist-M^R-26", "mnist-MR-26"),
+        ({"action": "N", "residual": True}, "mnist-N^R-25", "mnist-NR-25"),
+        ({"model": "vae"}, "mnist-VAE-25", "mnist-VAE-25"),
+        ({"model": "vae+", "d": 10}, "mnist-VAE+-10", "mnist-VAE+-10"),
+    ],
+)
+def test_names(arguments, name, file_name):
+    config = RunConfig.from_preset("mnist", **arguments)
+    assert (config.name, config.file_name) == (name, file_name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dataset": "cifar"}, "no data set 'cifar'; choose one of mnist"),
+        ({"model": "gan"}, "no model 'gan'; choose one of tvae, vae, vae\\+"),
+        ({"action": "X"}, "latent action 'X'; known are A, M, MA, T, N"),
+        ({"action": "M", "d": 25}, "use d = 26 instead of 25"),
+        ({"action": "MA", "d": 9}, "use d = 10 instead of 9"),
+        ({"action": "A", "residual": True}, "A has no residual form"),
+        ({"model": "vae", "action": "A"}, "has no latent action"),
+        ({"model": "vae", "residual": True}, "has no latent action"),
+        ({"d": 0}, "d must be a positive whole number, not 0"),
+        ({"d": -3}, "d must be a positive whole number, not -3"),
+        ({"d": 2.5}, "d must be a positive whole number, not 2.5"),
+        ({"seed": -1}, "seed must be a whole number"),
+        ({"epochs": 0}, "epochs must be a positive whole number, not 0"),
+        ({"batch_size": 0}, "batch_size must be a positive whole number"),
+        ({"halve_every": True}, "halve_every must be a positive whole number"),
+        ({"learning_rate": float("nan")}, "learning rate must be a positive number"),
+        ({"learning_rate": 0.0}, "learning rate must be a positive number"),
+        ({"epoch": 3}, "no setting epoch; the settings are dataset"),
+    ],
+)
+def test_refusals_say_what_is_wrong(arguments, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        RunConfig.from_preset(**{"dataset": "mnist", **arguments})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_field_is_named():
+    values = RunConfig.from_preset("mnist").to_dict()
+    del values["epochs"]
+    with pytest.raises(ValueError, match="lacks epochs"):
+        RunConfig.from_dict(values)
+
+
+@given(
+    dataset=st.sampled_from(DATASETS),
+    action=st.sampled_from(actions.letters()),
+    residual=st.booleans(),
+    half=st.integers(1, 60),
+    seed=st.integers(0, 2**31),
+    preset=st.sampled_from(sorted(configuration.PRESETS)),
+    epochs=st.integers(1, 500),
+)
+def test_a_configuration_survives_json(dataset, action, residual, half, seed, preset, epochs):
+    config = RunConfig.from_preset(
+        dataset,
+        action=action,
+        residual=residual and action != "A",
+        d=2 * half,
+        seed=seed,
+        preset=preset,
+        epochs=epochs,
+    )
+    assert RunConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_the_rate_is_halved_every_so_many_epochs():
+    config = RunConfig.from_preset("mnist", preset="paper")
+    assert [config.rate(epoch) for epoch in (0, 49, 50, 99, 100, 150, 199)] == pytest.approx(
+        [1e-4, 1e-4, 5e-5, 5e-5, 2.5e-5, 1.25e-5, 1.25e-5]
+    )

@@ -1,0 +1,91 @@
+"""A trained model by name, for whatever preset: released weights, or a run of one's own.
+
+    model = trained("mnist-A-25", "quick")     # the weights that come with the package
+    model = trained("mnist-A-25", "paper")     # trained here, on the full data, with checkpoints
+
+This is what makes a chapter quick by default and a full experiment by changing one word.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from tvae.runs import execution, released
+from tvae.runs.sweep import Job
+from tvae.training import get_preset, pick_device, train
+
+__all__ = ["job", "origin", "trained"]
+
+_MODELS = {"VAE": "vae", "VAE+": "vae+"}
+#: Omniglot is smaller than MNIST: its runs make as many steps as a run on so many images.
+_EPOCH_IMAGES = {"omniglot": 60_000}
+
+
+def job(name: str, preset: str, seed: int = 0) -> Job:
+    """The run that a name such as `mnist-A-25`, `mnist-NR-25` or `omniglot-VAE+-25` stands for."""
+    parts = re.fullmatch(r"(.+)-([A-Z]+\+?)-(\d+)", name)
+    if parts is None:
+        raise ValueError(
+            f"{name!r} does not name a run; the form is data set, model, dimension: mnist-A-25."
+        )
+    dataset, label, d = parts.groups()
+    model, action, residual = _MODELS.get(label), None, False
+    if model is None:  # a T-VAE: the letter of its action, and R if it is the residual form
+        model, action = "tvae", label.removesuffix("R")
+        residual = label != action
+    return Job(
+        dataset,
+        model,
+        action,
+        residual=residual,
+        d=int(d),
+        seed=seed,
+        preset=preset,
+        epoch_images=_EPOCH_IMAGES.get(dataset) if preset != "quick" else None,
+    )
+
+
+def trained(
+    name: str,
+    preset: str = "quick",
+    *,
+    seed: int = 0,
+    device: str = "auto",
+    runs: str | os.PathLike[str] | None = None,
+) -> Any:
+    """The model `name` in evaluation mode: released (`quick`), or trained here (`book`, `paper`).
+
+    A training run is kept in the folder `runs`/NAME (by default of the folder that TVAE_RUNS names,
+    or of `runs` where one works) and goes on from there if it was interrupted; a finished one is
+    only loaded. TVAE_MAX_STEPS cuts it short, for trials.
+    """
+    get_preset(preset)
+    place = pick_device(device)
+    if preset == "quick":
+        return released.pretrained(name).to(place)
+    wanted = job(name, preset, seed)
+    train_data, test_data = execution.own_data(wanted.dataset, wanted.config().source)
+    return train(
+        wanted.schedule(len(train_data)),
+        train_data,
+        test_data,
+        folder=Path(runs or os.environ.get("TVAE_RUNS") or "runs") / wanted.name,
+        device=place,
+    ).model
+
+
+def origin(name: str, preset: str = "quick") -> str:
+    """One line on where `trained(name, preset)` comes from: for how long it was trained, on what."""
+    if preset != "quick":
+        return f"{name}: trained here at the preset {preset}"
+    entry = released.entry(name)
+    images = entry["data"]["train"]["count"]
+    seed, steps = entry["configuration"]["seed"], entry["training"]["steps"]
+    passes = steps * entry["configuration"]["batch_size"] / images
+    return (
+        f"{entry['name']}: released weights, {steps:,} steps ({passes:.0f} passes through "
+        f"{images:,} training images), seed {seed}"
+    )

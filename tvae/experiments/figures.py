@@ -1,0 +1,333 @@
+"""One figure style for the whole book: colours, type, grids of images, graphical models.
+
+Every chapter calls `use_style()` once and takes its colours from here, so that a model has the
+same colour wherever it appears. The palette is that of Okabe and Ito, which stays distinguishable
+under the common forms of colour blindness; where two lines could still be confused, `MARKERS`
+gives each model a mark of its own as well.
+
+    import matplotlib.pyplot as plt
+    from tvae.experiments import figures
+
+    figures.use_style()
+    figures.image_grid(images, columns=10, row_labels=["before", "after"])
+    plt.show()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
+from torch import Tensor
+
+__all__ = [
+    "COLOURS",
+    "MARKERS",
+    "PALETTE",
+    "colour",
+    "graphical_model",
+    "image_grid",
+    "marker",
+    "mosaic",
+    "use_style",
+]
+
+PALETTE: dict[str, str] = {
+    "black": "#000000",
+    "orange": "#E69F00",
+    "sky": "#56B4E9",
+    "green": "#009E73",
+    "yellow": "#F0E442",
+    "blue": "#0072B2",
+    "vermillion": "#D55E00",
+    "purple": "#CC79A7",
+}
+"""The eight colours of Okabe and Ito, by name."""
+
+COLOURS: dict[str, str] = {
+    "A": PALETTE["blue"],
+    "M": PALETTE["vermillion"],
+    "MA": PALETTE["orange"],
+    "T": PALETTE["green"],
+    "N": PALETTE["purple"],
+    "VAE": PALETTE["black"],
+    "VAE+": PALETTE["sky"],
+}
+"""The colour of each latent action and of the two baselines, the same in every chapter."""
+
+MARKERS: dict[str, str] = {
+    "A": "o",
+    "M": "s",
+    "MA": "D",
+    "T": "^",
+    "N": "v",
+    "VAE": "x",
+    "VAE+": "P",
+}
+"""The mark of each latent action and of the two baselines."""
+
+# Yellow is left out of the cycle: as a thin line on white it cannot be read.
+_CYCLE = [PALETTE[n] for n in ("blue", "vermillion", "green", "purple", "orange", "sky", "black")]
+
+# The background is white and opaque, not transparent: dark labels stay readable when the page
+# around the figure is dark.
+_STYLE: Any = {
+    "figure.figsize": (6.4, 3.6),
+    "figure.dpi": 110,
+    "savefig.dpi": 110,
+    "savefig.format": "png",
+    "savefig.facecolor": "white",
+    "savefig.transparent": False,
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "figure.constrained_layout.use": True,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib, so the same on every machine
+    "font.size": 10.0,
+    "mathtext.fontset": "dejavusans",
+    "axes.titlesize": 10.5,
+    "axes.labelsize": 10.0,
+    "xtick.labelsize": 9.0,
+    "ytick.labelsize": 9.0,
+    "legend.fontsize": 9.0,
+    "legend.frameon": False,
+    "axes.prop_cycle": cycler(color=_CYCLE),
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.7,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5.0,
+    "image.cmap": "gray",
+    "image.interpolation": "nearest",
+}
+
+
+def use_style() -> None:
+    """Set the book's figure style for the rest of the process; calling it twice changes nothing."""
+    mpl.rcParams.update(_STYLE)
+
+
+def colour(model: str) -> str:
+    """Return the colour of a latent action or baseline.
+
+    The names are the paper's: `A`, `M`, `MA`, `T`, `N`, `VAE`, `VAE+`. A residual form, written
+    `M^R` or `MR`, has the colour of its plain form.
+    """
+    return COLOURS[_family(model)]
+
+
+def marker(model: str) -> str:
+    """Return the mark of a latent action or baseline; names as in `colour`."""
+    return MARKERS[_family(model)]
+
+
+def _family(model: str) -> str:
+    name = model.removesuffix("R").removesuffix("^") if model.endswith("R") else model
+    if name not in COLOURS:
+        known = ", ".join(COLOURS)
+        raise ValueError(f"{model!r} has no colour; the names are {known}, or such a name with ^R.")
+    return name
+
+
+def mosaic(
+    images: Tensor | np.ndarray, columns: int, pad: int = 1, fill: float = 1.0
+) -> np.ndarray:
+    """Lay images out in rows on one canvas.
+
+    Args:
+        images: (N, C, H, W) with C of 1 or 3, values in [0, 1] (clipped), or uint8 in 0...255.
+        columns: images in a row; the last row is filled up with `fill` where N does not suffice.
+        pad: pixels between neighbours.
+        fill: the grey of the gaps, in [0, 1].
+
+    Returns:
+        (R*H + (R-1)*pad, columns*W + (columns-1)*pad, 3) float array in [0, 1].
+    """
+    if isinstance(images, Tensor):
+        images = images.detach().cpu().numpy()
+    pixels = np.asarray(images)
+    if pixels.ndim != 4 or pixels.shape[1] not in (1, 3) or pixels.shape[0] == 0:
+        raise ValueError(
+            f"Images have shape {tuple(pixels.shape)}; a grid needs (N, C, H, W) with N of at "
+            "least 1 and C of 1 or 3."
+        )
+    if columns < 1:
+        raise ValueError(f"The number of columns is {columns}; it must be at least 1.")
+    if pixels.dtype == np.uint8:
+        pixels = pixels / 255.0
+    if not np.isfinite(pixels).all():
+        raise ValueError("Some pixels are not finite; a grid shows finite values in [0, 1] only.")
+    pixels = np.clip(pixels.astype(np.float64), 0.0, 1.0)
+    number, _, height, width = pixels.shape
+    rows = -(-number // columns)
+    canvas = np.full(
+        (rows * (height + pad) - pad, columns * (width + pad) - pad, 3), fill, dtype=np.float64
+    )
+    for k in range(number):
+        top, left = (k // columns) * (height + pad), (k % columns) * (width + pad)
+        canvas[top : top + height, left : left + width] = pixels[k].transpose(1, 2, 0)
+    return canvas
+
+
+def image_grid(
+    images: Tensor | np.ndarray,
+    columns: int | None = None,
+    *,
+    row_labels: Sequence[str] = (),
+    column_labels: Sequence[str] = (),
+    title: str | None = None,
+    cell: float = 0.62,
+    pad: int = 1,
+    ax: Axes | None = None,
+) -> Axes:
+    """Show images in a grid, with a label for each row and for each column.
+
+    Args:
+        images: (N, C, H, W), or (R, K, C, H, W) for R rows of K images; values in [0, 1] or uint8.
+        columns: images in a row; not needed for five axes, else at most 10 by default.
+        row_labels: one text for each row, or none.
+        column_labels: one text for each column, or none.
+        title: a line above the grid.
+        cell: the side of one image in inches; used only when the figure is made here.
+        pad: pixels between neighbours.
+        ax: where to draw; a new figure of fitting size by default.
+
+    Returns:
+        The axes, whose figure is shown by `plt.show()`.
+    """
+    if images.ndim == 5:
+        if columns is not None and columns != images.shape[1]:
+            raise ValueError(
+                f"columns is {columns}, but images of shape {tuple(images.shape)} have "
+                f"{images.shape[1]} in a row; leave columns out."
+            )
+        columns = int(images.shape[1])
+        images = images.reshape(-1, *images.shape[2:])
+    columns = min(10, len(images)) if columns is None else columns
+    canvas = mosaic(images, columns, pad)
+    height, width = int(images.shape[-2]), int(images.shape[-1])
+    rows = -(-len(images) // columns)
+    for name, labels, count in (("row", row_labels, rows), ("column", column_labels, columns)):
+        if len(labels) not in (0, count):
+            raise ValueError(f"{len(labels)} {name} labels for {count} {name}s; give one for each.")
+    if ax is None:
+        extra = 0.11 * max((len(t) for t in row_labels), default=0)
+        above = 0.3 * bool(column_labels) + 0.3 * (title is not None)
+        size = (columns * cell + extra + 0.1, rows * cell * height / width + above + 0.1)
+        ax = plt.figure(figsize=size).add_subplot()
+    # Explicit limits, so that one colour never stretches to another grid's range.
+    ax.imshow(canvas, vmin=0.0, vmax=1.0, interpolation="nearest")
+    ax.grid(False)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    centre_x = [k * (width + pad) + (width - 1) / 2 for k in range(columns)]
+    centre_y = [k * (height + pad) + (height - 1) / 2 for k in range(rows)]
+    ax.set_xticks(centre_x if column_labels else [], list(column_labels))
+    ax.set_yticks(centre_y if row_labels else [], list(row_labels))
+    ax.xaxis.set_ticks_position("top")
+    ax.tick_params(length=0, pad=3)
+    if title is not None:
+        ax.set_title(title)
+    return ax
+
+
+def graphical_model(
+    nodes: Mapping[str, tuple[float, float]],
+    edges: Sequence[tuple[str, str]],
+    *,
+    observed: Sequence[str] = (),
+    deterministic: Sequence[str] = (),
+    dashed: Sequence[tuple[str, str]] = (),
+    labels: Mapping[str, str] | None = None,
+    plates: Sequence[tuple[float, float, float, float, str]] = (),
+    title: str | None = None,
+    radius: float = 0.32,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a directed graphical model in the usual notation.
+
+    Observed variables are grey, latent ones white; a deterministic one is a square. Edges in
+    `edges` are drawn solid (the generative model), those in `dashed` dashed (the approximate
+    posterior).
+
+    Args:
+        nodes: name to centre (x, y), in units in which a radius of 0.32 looks right.
+        edges: pairs (parent, child) of the generative model.
+        observed: the names of the observed nodes.
+        deterministic: the names of nodes that are functions of their parents.
+        dashed: pairs (parent, child) of the inference model.
+        labels: name to text, mathematics between dollar signs; by default `$name$`.
+        plates: boxes (left, bottom, width, height, text) around repeated parts.
+        title: a line above the drawing.
+        radius: of the nodes.
+        ax: where to draw; a new figure of fitting size by default.
+    """
+    for group in ([n for pair in (*edges, *dashed) for n in pair], observed, deterministic):
+        for name in group:
+            if name not in nodes:
+                raise ValueError(f"{name!r} is not a node; the nodes are {', '.join(nodes)}.")
+    margin = 1.6 * radius
+    xs = [x for x, _ in nodes.values()] + [v for p in plates for v in (p[0], p[0] + p[2])]
+    ys = [y for _, y in nodes.values()] + [v for p in plates for v in (p[1], p[1] + p[3])]
+    left, right = min(xs) - margin, max(xs) + margin
+    bottom, top = min(ys) - margin, max(ys) + margin
+    if ax is None:
+        figure: Figure = plt.figure(figsize=(0.85 * (right - left), 0.85 * (top - bottom) + 0.3))
+        ax = figure.add_subplot()
+    for left_, bottom_, width, height, text in plates:
+        ax.add_patch(
+            Rectangle((left_, bottom_), width, height, fill=False, edgecolor="#777777", zorder=0)
+        )
+        ax.text(left_ + width - 0.08, bottom_ + 0.08, text, ha="right", va="bottom", fontsize=9)
+    for style, pairs in (("-", edges), ((0, (4, 3)), dashed)):
+        for parent, child in pairs:
+            start, end = np.array(nodes[parent]), np.array(nodes[child])
+            step = (end - start) / np.linalg.norm(end - start)
+            # Dashed arrows leave and arrive on one side and bend outwards, so that they stay
+            # visible beside a solid one between the same two nodes.
+            side = 0.7 * np.array([-step[1], step[0]]) if pairs is dashed else np.zeros(2)
+            away = (step + side) / np.linalg.norm(step + side)
+            back = (-step + side) / np.linalg.norm(-step + side)
+            bend = "arc3,rad=-0.35" if pairs is dashed else "arc3,rad=0"
+            ax.add_patch(
+                FancyArrowPatch(
+                    tuple(start + 1.05 * radius * away),
+                    tuple(end + 1.05 * radius * back),
+                    arrowstyle="-|>",
+                    mutation_scale=12,
+                    linewidth=1.2,
+                    linestyle=style,
+                    color=PALETTE["black"] if pairs is edges else PALETTE["vermillion"],
+                    connectionstyle=bend,
+                    shrinkA=0,
+                    shrinkB=0,
+                )
+            )
+    texts = {name: f"${name}$" for name in nodes} | dict(labels or {})
+    for name, (x, y) in nodes.items():
+        face = "#D9D9D9" if name in observed else "white"
+        shape: Circle | Rectangle
+        if name in deterministic:
+            shape = Rectangle((x - 0.88 * radius, y - 0.88 * radius), 1.76 * radius, 1.76 * radius)
+        else:
+            shape = Circle((x, y), radius)
+        shape.set(facecolor=face, edgecolor="black", linewidth=1.2, zorder=3)
+        ax.add_patch(shape)
+        ax.text(x, y, texts[name], ha="center", va="center", fontsize=11, zorder=4)
+    ax.set_xlim(left, right)
+    ax.set_ylim(bottom, top)
+    ax.set_aspect("equal")
+    ax.axis("off")
+    if title is not None:
+        ax.set_title(title)
+    return ax

@@ -1,0 +1,302 @@
+"""Where we stand: for each row of the paper's tables, the best run of it that the ledger holds.
+
+    from tvae.paper import comparison
+    comparison.best("mnist", "M^R", 25)          # an entry of the ledger, or None
+    comparison.rows("mnist", d=25)               # the paper's rows beside ours
+
+A row may have been run more than once: for a few epochs first, to the end later. The best run is the
+one nearest to the paper's: the preset `paper`, then `book`, both without a tag; then those with a
+tag (a shorter run of the same thing), the one with the most steps first. Runs that stand for another
+experiment never count: those of the preset `quick`, the tags in `EXCLUDED`, other data or
+transformations.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tvae import paper
+from tvae.paper import METRICS, report
+from tvae.runs import ledger, sweep
+from tvae.training.configuration import RunConfig
+
+__all__ = [
+    "BASELINES",
+    "DIMENSIONS",
+    "EXCLUDED",
+    "best",
+    "compact",
+    "missing",
+    "rows",
+    "schedules",
+    "text",
+]
+
+#: Tags of experiments whose runs are never a row of the paper's tables.
+EXCLUDED = ("smoke", "stability")
+#: The dimensions of the paper's tables; M and MA have 26 in place of 25.
+DIMENSIONS = (100, 25, 10)
+#: The rows that the paper lacks, by the labels that the tables give them.
+BASELINES = tuple(report.BASELINES.values())
+
+_PRESETS = ("paper", "book")
+_PIXELS = report.BASELINES["pixels"]
+_Runs = dict[tuple[str, str, int], ledger.Entry]
+
+
+def _counts(entry: ledger.Entry) -> bool:
+    """Whether this run may stand for a row of the paper's tables."""
+    settings = entry["configuration"]
+    return (
+        entry["status"] == "ok"
+        and settings["preset"] in _PRESETS
+        and settings["source"] == "full"
+        and settings["tag"] not in EXCLUDED
+        and tuple(settings.get("families", RunConfig.families)) == RunConfig.families
+    )
+
+
+def _rank(entry: ledger.Entry) -> tuple[int, int, int]:
+    """Smaller is better: untagged runs by preset, then tagged ones by steps; then by seed."""
+    settings = entry["configuration"]
+    untagged = settings["tag"] == ""
+    place = _PRESETS.index(settings["preset"]) if untagged else len(_PRESETS)
+    return place, -entry["training"].get("steps", 0), settings["seed"]
+
+
+def _runs(
+    results: str | os.PathLike[str] | None,
+    schedule: tuple[str, str] | None = None,
+    seed: int | None = None,
+) -> _Runs:
+    """The best run for every data set, label and true dimension; not to be changed."""
+    found: _Runs = {}
+    for entry in _entries(results):
+        settings = entry["configuration"]
+        label = report.label_of(settings)
+        alike = schedule in (None, (settings["preset"], settings["tag"]))
+        if label not in BASELINES and not (alike and seed in (None, settings["seed"])):
+            continue
+        key = (settings["dataset"], label, settings["d"])
+        if key not in found or _rank(entry) < _rank(found[key]):
+            found[key] = entry
+    return found
+
+
+def _entries(results: str | os.PathLike[str] | None) -> list[ledger.Entry]:
+    """The entries that may stand for a row; not to be changed."""
+    place = ledger.folder() if results is None else Path(results)
+    # reading means checking against the schema, a few milliseconds a file: once is enough
+    return _read(place, tuple((p, p.stat().st_mtime_ns) for p in sorted(place.rglob("*.json"))))
+
+
+@lru_cache(maxsize=4)
+def _read(place: Path, files: tuple[tuple[Path, int], ...]) -> list[ledger.Entry]:
+    """`files`, with the times of their last change, makes a change of the ledger another call."""
+    return [entry for entry in ledger.entries(place) if _counts(entry)]
+
+
+def _known(label: str) -> str:
+    for name in (*report.LABELS, *BASELINES):
+        if report.is_label(name, [label]):
+            return name
+    raise ValueError(
+        f"There is no row {label!r}; choose one of {', '.join((*report.LABELS, *BASELINES))}."
+    )
+
+
+def _dimension(label: str, d: int) -> int:
+    return sweep.even(label.removesuffix("^R"), d)
+
+
+def best(
+    dataset: str,
+    label: str,
+    d: int | None = 25,
+    results: str | os.PathLike[str] | None = None,
+) -> ledger.Entry | None:
+    """The run nearest to the paper's for this row of its tables, or None if there is none.
+
+    `label` is written as in the tables: `A`, `M^R` (or `MR`), `VAE+`, `PCA`, `untrained`, `pixels`;
+    case does not matter. `d` = 25 finds M and MA at 26; raw pixels have no d to choose.
+    """
+    label = _known(label)
+    if label != _PIXELS and d is None:
+        raise ValueError(f"The row {label} needs a dimension d, such as 25.")
+    for (its_dataset, its_label, its_d), entry in _runs(results).items():
+        same = its_dataset == dataset and its_label == label
+        if same and (label == _PIXELS or its_d == _dimension(label, int(d or 0))):
+            return copy.deepcopy(entry)
+    return None
+
+
+def _row(
+    dataset: str,
+    label: str,
+    nominal: int,
+    d: int,
+    printed: pd.Series | None,
+    entry: ledger.Entry | None,
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"dataset": dataset, "label": label, "nominal": nominal, "d": d}
+    metrics = entry["metrics"] if entry else {}
+    errors = entry["standard_errors"] if entry else {}
+    for metric in METRICS:
+        row[f"{metric}_paper"] = None if printed is None else printed[metric]
+        row[metric] = metrics.get(metric)
+        row[f"{metric}_se"] = errors.get(metric)
+    settings = entry["configuration"] if entry else {}
+    row.update({key: settings.get(key, "") for key in ("preset", "tag", "interpolation")})
+    row.update({key: entry["training"].get(key) if entry else None for key in ("epochs", "steps")})
+    row["seconds"] = sum(entry["seconds"].values()) if entry else None
+    trained_on = entry["data"]["train"] if entry else {}
+    row["images"] = trained_on.get("count")
+    row["part"] = trained_on.get("note", "")
+    return row
+
+
+def schedules(results: str | os.PathLike[str] | None = None) -> list[tuple[str, str]]:
+    """The pairs (preset, tag) that trained runs of the ledger have, the nearest to the paper's first.
+
+    Runs of the same schedule were trained alike and may be compared with each other: see `rows`.
+    """
+    ranks: dict[tuple[str, str], tuple[int, int, int]] = {}
+    for entry in _entries(results):
+        settings = entry["configuration"]
+        if report.label_of(settings) not in BASELINES:
+            key = (settings["preset"], settings["tag"])
+            ranks[key] = min(_rank(entry), ranks.get(key, _rank(entry)))
+    return sorted(ranks, key=lambda key: (ranks[key], key))
+
+
+def rows(
+    dataset: str | None = None,
+    d: int | None = None,
+    results: str | os.PathLike[str] | None = None,
+    *,
+    schedule: tuple[str, str] | None = None,
+    seed: int | None = None,
+) -> pd.DataFrame:
+    """All 99 rows of the paper beside our best run of each, and the rows of the baselines.
+
+    Columns: dataset, label, nominal (100, 25 or 10; 0 for raw pixels), d (26 where M and MA have
+    it); for each of the twelve metrics `<metric>_paper`, `<metric>` (ours) and `<metric>_se` (the
+    standard error of ours); preset, tag and interpolation (of the views) of our run ("" where there
+    is none), epochs and steps it was trained for, seconds it took, training and measuring together;
+    images, how many it was trained on, and part, which part of the data set they are ("" for all).
+    NaN where the paper prints nothing or nothing was run. `d` = 25 includes M and MA at 26, and raw
+    pixels. `schedule`, one of `schedules()`, leaves only the runs trained that way, `seed` only those
+    of this seed (the baselines are not trained, and stay).
+    """
+    if dataset is not None and dataset not in paper.DATASETS:
+        raise ValueError(
+            f"The paper has no table of {dataset!r}; choose one of {', '.join(paper.DATASETS)}."
+        )
+    if d is not None and d not in DIMENSIONS:
+        raise ValueError(f"The paper has no rows of d = {d}; choose 100, 25 or 10.")
+    runs = _runs(results, schedule, seed)
+    found = []
+    for _, printed in paper.tables().appendix.iterrows():
+        label, its = report.label_of(printed), int(printed["d"])
+        nominal = next(n for n in DIMENSIONS if _dimension(label, n) == its)
+        entry = runs.get((printed["dataset"], label, its))
+        found.append(_row(printed["dataset"], label, nominal, its, printed, entry))
+    for name in paper.DATASETS:
+        for label in BASELINES:
+            # raw pixels have no d to choose, but that of an image
+            sizes = [(0, 28 * 28)] if label == _PIXELS else [(n, n) for n in DIMENSIONS]
+            for nominal, its in sizes:
+                entry = runs.get((name, label, its))
+                found.append(_row(name, label, nominal, its, None, entry))
+    texts = ("dataset", "label", "preset", "tag", "interpolation", "part")
+    table = pd.DataFrame(found)
+    numbers = [c for c in table.columns if c not in (*texts, "nominal", "d")]
+    table = table.astype(dict.fromkeys(numbers, float))
+    if dataset is not None:
+        table = table[table["dataset"] == dataset]
+    if d is not None:
+        table = table[table["nominal"].isin((d, 0))]
+    return table.reset_index(drop=True)
+
+
+def missing(table: pd.DataFrame) -> str:
+    """Which rows of `table` (from `rows`) were not run, by name: a line for each data set and d."""
+    absent = table[table["preset"] == ""]
+    if absent.empty:
+        return "not run yet: none"
+    lines = [f"not run yet: {len(absent)} of {len(table)} rows"]
+    for (dataset, nominal), group in absent.groupby(["dataset", "nominal"], sort=False):
+        among = table[(table["dataset"] == dataset) & (table["nominal"] == nominal)]
+        whole = len(group) == len(among) > 1
+        size = f", d = {nominal}" if nominal else ""
+        labels = f"all {len(group)}" if whole else ", ".join(group["label"])
+        lines.append(f"  {dataset}{size}: {labels}")
+    return "\n".join(lines)
+
+
+def text(table: pd.DataFrame, metrics: Sequence[str] = METRICS) -> str:
+    """Rows of `rows` as text: a line of what the paper prints, below it those of our run.
+
+    `epochs` is how long our run was trained. Rows that neither the paper nor we have are left out.
+    """
+    head = ["model", "d", "epochs", "", *metrics]
+    lines = [head]
+    for _, row in table.iterrows():
+        name = [row["label"], str(row["d"])]
+        epochs = "" if pd.isna(row["epochs"]) else f"{row['epochs']:.0f}"
+        ours, printed = row["preset"] != "", not row[[f"{m}_paper" for m in METRICS]].isna().all()
+        if printed:
+            cells = [report.number(row[f"{m}_paper"], m) for m in metrics]
+            lines.append([*name, "", "paper", *cells])
+        if ours:
+            cells = [report.number(row[m], m) for m in metrics]
+            lines.append([*(["", ""] if printed else name), epochs, "ours", *cells])
+            if not row[[f"{m}_se" for m in metrics]].isna().all():
+                cells = [report.number(row[f"{m}_se"], m) for m in metrics]
+                lines.append(["", "", "", "± s.e.", *cells])
+        if ours and printed:
+            cells = [report.number(row[m] - row[f"{m}_paper"], m, sign=True) for m in metrics]
+            lines.append(["", "", "", "ours − paper", *cells])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i in (0, 3) else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def compact(
+    table: pd.DataFrame, metrics: Sequence[str] = ("knn_out", "mll", "elbo", "knn_in")
+) -> str:
+    """Rows of `rows` as text, one line each: the paper's, ours and the difference for each metric.
+
+    Before them the epochs and the minutes of our run; after them a star if it had only a part of the
+    data set. A dot stands for what was not run or not printed. Baselines that were not run are left
+    out.
+    """
+    head = f"{'model':9s}{'d':>4s} epochs  min."
+    lines = [
+        " " * len(head) + "".join(f"  {metric:^21s}" for metric in metrics).rstrip(),
+        head + f"  {'paper':>7s}{'ours':>7s}{'diff':>7s}" * len(metrics),
+    ]
+    for _, row in table.iterrows():
+        if row["label"] in BASELINES and row["preset"] == "":
+            continue
+        line = f"{row['label']:9s}{row['d']:4d}"
+        for value, width in ((row["epochs"], 7), (row["seconds"] / 60, 6)):
+            line += ("·" if pd.isna(value) else f"{value:.0f}").rjust(width)
+        for metric in metrics:
+            values = row[f"{metric}_paper"], row[metric], row[metric] - row[f"{metric}_paper"]
+            texts = [report.number(v, metric, sign=k == 2) or "·" for k, v in enumerate(values)]
+            line += "  " + "".join(f"{text:>7s}" for text in texts)
+        lines.append(line + (" *" if row["part"] else ""))
+    return "\n".join(lines)

@@ -1,0 +1,248 @@
+"""Ours beside the paper's: the ledger and the printed tables, row by row.
+
+    import tvae.paper.report
+    print(tvae.paper.report.report(dataset="mnist", d=25))
+
+Every number comes from a file of the ledger or from the package's copy of the paper's tables. A run
+whose file is deleted has no row.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from tvae import paper
+from tvae.paper import METRICS
+from tvae.runs import ledger, sweep
+
+__all__ = ["BASELINES", "FORMATS", "LABELS", "compare", "is_label", "label_of", "number", "report"]
+
+FORMATS = ("text", "markdown", "latex")
+
+_DATASETS = (*paper.DATASETS, "celeba", "affnist", "glyphs", "faces")
+#: The eleven kinds of model in the paper's tables, and the baselines that they lack.
+LABELS = ("A", "M", "M^R", "MA", "MA^R", "T", "T^R", "N", "N^R", "VAE+", "VAE")
+BASELINES = {"pca": "PCA", "untrained": "untrained", "pixels": "pixels"}
+
+
+def label_of(row: Mapping[str, Any] | pd.Series) -> str:
+    """A configuration or a row of a table as the tables write it: `A`, `M^R`, `VAE+`, `PCA`."""
+    if row["model"] == "tvae":
+        return row["action"] + ("^R" if row["residual"] else "")
+    return BASELINES.get(row["model"], row["model"].upper())
+
+
+def is_label(label: str, names: Iterable[str]) -> bool:
+    """Whether one of `names` means this row: `M^R` and `MR` are the same, case does not matter."""
+    plain = label.replace("^", "").lower()
+    return any(name.replace("^", "").lower() == plain for name in names)
+
+
+def compare(
+    results: str | os.PathLike[str] | None = None,
+    *,
+    dataset: str | None = None,
+    action: str | Sequence[str] | None = None,
+    d: int | None = None,
+    preset: str | None = None,
+    tag: str | None = "",
+) -> pd.DataFrame:
+    """One row per run and metric: what we measured, its standard error, what the paper prints.
+
+    Columns: dataset, label (`A`, `M^R`, `VAE+`, `PCA`, ...), d, preset, seed, tag, epochs, metric,
+    ours, se, paper, difference (ours − paper). Metrics that neither has are left out. `d` = 25
+    includes M and MA at 26, and raw pixels, which have no d to choose. `tag=None` means every tag.
+    """
+    table = ledger.table(results)
+    table["label"] = [label_of(row) for _, row in table.iterrows()]
+    if dataset is not None:
+        table = table[table["dataset"] == dataset]
+    if action is not None:
+        names = [action] if isinstance(action, str) else list(action)
+        table = table[[is_label(label, names) for label in table["label"]]]
+    if d is not None:
+        keep = [
+            row["model"] == "pixels" or row["d"] == sweep.even(row["action"] or None, d)
+            for _, row in table.iterrows()
+        ]
+        table = table[keep]
+    if preset is not None:
+        table = table[table["preset"] == preset]
+    if tag is not None:
+        table = table[table["tag"] == tag]
+    rows = []
+    for _, run in table.iterrows():
+        printed = paper.row(
+            run["dataset"], run["model"], run["action"], bool(run["residual"]), int(run["d"])
+        )
+        for metric in METRICS:
+            ours = None if pd.isna(run[metric]) else float(run[metric])
+            theirs = None if printed is None else printed[metric]
+            if ours is None and theirs is None:
+                continue
+            error = run[f"{metric}_se"]
+            rows.append(
+                {
+                    **{key: run[key] for key in ("dataset", "label", "d", "preset", "seed", "tag")},
+                    "epochs": run["epochs"],
+                    "metric": metric,
+                    "ours": ours,
+                    "se": None if pd.isna(error) else float(error),
+                    "paper": theirs,
+                    "difference": None if ours is None or theirs is None else ours - theirs,
+                }
+            )
+    columns = ["dataset", "label", "d", "preset", "seed", "tag", "epochs", "metric"]
+    numbers = ["ours", "se", "paper", "difference"]
+    found = pd.DataFrame(rows, columns=[*columns, *numbers])
+    return found.astype(dict.fromkeys(("epochs", *numbers), float))
+
+
+def number(value: float, metric: str, sign: bool = False) -> str:
+    """A value with the digits that suit its metric, with its sign if asked for; "" for NaN."""
+    if pd.isna(value):
+        return ""
+    digits = 3 if metric.startswith("knn") else 2
+    text = f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"
+    return text.replace("-", "−")
+
+
+def _position(value: str, known: Sequence[str]) -> int:
+    return list(known).index(value) if value in known else len(known)
+
+
+def _sections(found: pd.DataFrame) -> list[tuple[str, list[list[str]]]]:
+    """A title and the lines of cells for each data set and preset."""
+    sections = []
+    keys = sorted(
+        set(zip(found["dataset"], found["preset"], found["tag"], strict=True)),
+        key=lambda key: (_position(key[0], _DATASETS), key),
+    )
+    labels = (*LABELS, *BASELINES.values())
+    for dataset, preset, tag in keys:
+        part = found[
+            (found["dataset"] == dataset) & (found["preset"] == preset) & (found["tag"] == tag)
+        ]
+        title = f"{dataset}, preset {preset}" + (f", {tag}" if tag else "")
+        lines = []
+        # trained models first, by falling d as in the paper (25 and 26 are one block), then baselines
+        runs = sorted(
+            set(zip(part["label"], part["d"], part["seed"], strict=True)),
+            key=lambda run: (
+                run[0] not in LABELS,
+                -(run[1] + run[1] % 2) if run[0] in LABELS else 0,
+                _position(run[0], labels),
+                run[1],
+                run[2],
+            ),
+        )
+        for label, d, seed in runs:
+            run = part[(part["label"] == label) & (part["d"] == d) & (part["seed"] == seed)]
+            run = run.set_index("metric").reindex(METRICS)
+            for what, column in (
+                ("ours", "ours"),
+                ("± s.e.", "se"),
+                ("paper", "paper"),
+                ("ours − paper", "difference"),
+            ):
+                if what != "ours" and run[column].isna().all():
+                    continue
+                cells = [
+                    number(run.loc[metric, column], metric, column == "difference")
+                    for metric in METRICS
+                ]
+                first = what == "ours"
+                lines.append([label if first else "", str(d) if first else ""])
+                lines[-1] += [str(seed) if first else "", what, *cells]
+        sections.append((title, lines))
+    return sections
+
+
+_HEAD = ["model", "d", "seed", "", *METRICS]
+
+
+def _text(sections: list[tuple[str, list[list[str]]]]) -> str:
+    blocks = []
+    for title, lines in sections:
+        rows = [_HEAD, *lines]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+        body = []
+        for number, row in enumerate(rows):
+            if number > 1 and row[0]:
+                body.append("")
+            cells = [
+                cell.ljust(width) if i in (0, 3) else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            body.append("  ".join(cells).rstrip())
+        blocks.append("\n".join([title, "=" * len(title), *body]))
+    return "\n\n".join(blocks)
+
+
+def _markdown(sections: list[tuple[str, list[list[str]]]]) -> str:
+    blocks = []
+    for title, lines in sections:
+        align = [":--" if i in (0, 3) else "--:" for i in range(len(_HEAD))]
+        rows = [_HEAD, align, *lines]
+        body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+        blocks.append("\n".join([f"### {title}", "", *body]))
+    return "\n\n".join(blocks)
+
+
+def _latex(sections: list[tuple[str, list[list[str]]]]) -> str:
+    def tex(cell: str) -> str:
+        cell = cell.replace("_", r"\_").replace("± s.e.", r"$\pm$ s.e.").replace("^R", r"$^R$")
+        return cell.replace("−", "$-$")
+
+    blocks = []
+    for title, lines in sections:
+        columns = "".join("l" if i in (0, 3) else "r" for i in range(len(_HEAD)))
+        body = [r"% needs \usepackage{booktabs}", rf"\begin{{tabular}}{{{columns}}}"]
+        body += [r"\toprule", rf"\multicolumn{{{len(_HEAD)}}}{{l}}{{{tex(title)}}} \\", r"\midrule"]
+        body += [" & ".join(map(tex, _HEAD)) + r" \\", r"\midrule"]
+        body += [" & ".join(map(tex, row)) + r" \\" for row in lines]
+        body += [r"\bottomrule", r"\end{tabular}"]
+        blocks.append("\n".join(body))
+    return "\n\n".join(blocks)
+
+
+def report(
+    results: str | os.PathLike[str] | None = None,
+    *,
+    dataset: str | None = None,
+    action: str | Sequence[str] | None = None,
+    d: int | None = None,
+    preset: str | None = None,
+    tag: str | None = None,
+    format: str = "text",
+) -> str:
+    """The comparison as a text, Markdown or LaTeX table, one section per data set and preset.
+
+    Runs with a tag (experiments of their own) are counted at the end, and shown if `tag` names them.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"There is no format {format!r}; choose one of {', '.join(FORMATS)}.")
+    found = compare(
+        results, dataset=dataset, action=action, d=d, preset=preset, tag=tag if tag else ""
+    )
+    sections = _sections(found)
+    text = {"text": _text, "markdown": _markdown, "latex": _latex}[format](sections)
+    notes = []
+    everything = ledger.table(results, failed=True)
+    if not tag:
+        for name in sorted(set(everything["tag"]) - {""}):
+            runs = everything[everything["tag"] == name]
+            good = int((runs["status"] == "ok").sum())
+            notes.append(f"{name}: {len(runs)} runs, {good} ok (tvae report --tag {name}).")
+    chosen = everything[everything["tag"] == (tag or "")]
+    for _, run in chosen[chosen["status"] != "ok"].iterrows():
+        notes.append(f"{run['name']}, preset {run['preset']}, seed {run['seed']}: failed.")
+    if format == "latex":
+        notes = [f"% {note}" for note in notes]
+    if not sections:
+        notes.insert(0, ("% " if format == "latex" else "") + "The ledger holds no such run.")
+    return "\n\n".join(part for part in (text, "\n".join(notes)) if part)

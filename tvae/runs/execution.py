@@ -1,0 +1,241 @@
+"""One run from beginning to end: data, training, the twelve metrics, an entry in the ledger."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tvae import data, training
+from tvae.runs import ledger
+from tvae.data import Dataset
+from tvae.paper import METRICS
+from tvae.runs.sweep import Job
+
+__all__ = ["Busy", "attempt", "execute", "failure", "locked", "own_data"]
+
+Notify = Callable[[Mapping[str, Any]], None]
+
+
+class Busy(RuntimeError):
+    """Another process is making this run."""
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock `path` while the block runs; raise `Busy` if another process has it.
+
+    The lock belongs to the process and ends with it, however it ends: nothing has to be cleaned up
+    after a crash. Systems without such locks (Windows) go without.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            import fcntl
+        except ImportError:
+            pass
+        else:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Busy(f"Another process holds {path.name}.") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+# --- the entry ----------------------------------------------------------------------------------
+
+
+def _provenance(data: Dataset) -> dict[str, Any]:
+    return dataclasses.asdict(data.provenance)
+
+
+def _entry(job: Job, device: str) -> dict[str, Any]:
+    """An entry with everything but the results."""
+    configuration = json.loads(json.dumps(job.configuration()))
+    return {
+        "schema": 1,
+        "name": ledger.run_name(configuration),
+        "status": "ok",
+        "reason": None,
+        "configuration": configuration,
+        "data": {},
+        "versions": ledger.versions(),
+        "commit": ledger.commit(),
+        "hardware": ledger.hardware(device),
+        "seconds": {"training": 0.0, "evaluation": 0.0},
+        "finished": ledger.now(),
+        "training": {},
+        "metrics": dict.fromkeys(METRICS),
+        "standard_errors": {},
+        "further": {},
+        "evaluation": {},
+        "curve": [],
+    }
+
+
+def failure(job: Job, reason: str, device: str = "cpu") -> dict[str, Any]:
+    """The entry of a run that failed."""
+    return {**_entry(job, device), "status": "failed", "reason": reason}
+
+
+def _curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    # seven digits are what float32 has; more would only make the files longer
+    return [
+        {
+            name: value if isinstance(value, int) else float(f"{value:.7g}")
+            for name, value in row.items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        }
+        for row in history
+    ]
+
+
+# --- the run ------------------------------------------------------------------------------------
+
+
+def own_data(
+    dataset: str, source: str, root: str | os.PathLike[str] | None = None
+) -> tuple[Dataset, Dataset]:
+    """Training and test images of the data set a model is trained on."""
+    return (
+        data.load(dataset, "train", source=source, root=root),
+        data.load(dataset, "test", source=source, root=root),
+    )
+
+
+def execute(
+    job: Job,
+    *,
+    results: str | os.PathLike[str],
+    runs: str | os.PathLike[str],
+    device: str = "auto",
+    notify: Notify = lambda event: None,
+) -> dict[str, Any]:
+    """Make one run and write its entry into `results`; return the entry.
+
+    The run folder is `runs`/NAME. If it holds checkpoints, training goes on from the newest. If the
+    ledger already holds this run, that entry is returned and nothing is done.
+    """
+    results, runs = Path(results), Path(runs)
+    with locked(runs / "locks" / f"{job.name}.lock"):
+        found = ledger.find(job.configuration(), results)
+        if found is not None and found["status"] == "ok":
+            return found
+        place = training.pick_device(device)
+        source = job.config().source
+        train_data, test_data = own_data(job.dataset, source)
+        entry = _entry(job, place.type)
+        entry["data"] = {"train": _provenance(train_data), "test": _provenance(test_data)}
+        cache = runs / "cache"
+        if job.trained:
+            model, history = _train(job, train_data, test_data, runs, place, notify)
+            last = history[-1]
+            entry["curve"] = _curve(history)
+            entry["training"] = {
+                "epochs": last["epoch"],
+                "steps": last["step"],
+                "halve_every": job.schedule(len(train_data)).halve_every,
+            }
+            entry["seconds"]["training"] = round(history.seconds, 2)
+            entry["seconds"]["training_process"] = round(history.process_seconds, 2)
+        from tvae.runs import measurements
+
+        notify({"event": "evaluating"})
+        start, worked = time.perf_counter(), time.process_time()
+        anchors, queries = measurements.affnist(source, job.measures(), test_data, cache)
+        if anchors is not None and queries is not None:
+            entry["data"] |= {"anchors": _provenance(anchors), "queries": _provenance(queries)}
+        if job.trained:
+            measured = measurements.model_metrics(
+                model,
+                train_data,
+                test_data,
+                anchors,
+                queries,
+                job.measures(),
+                job.config(),
+                job.seed,
+            )
+        else:
+            model = measurements.baseline(job, train_data)
+            measured = measurements.baseline_metrics(
+                model, train_data, test_data, anchors, queries, cache
+            )
+        if anchors is not None and queries is not None:
+            measured["further"] = measurements.further_metrics(model, source, anchors, queries, cache)
+        entry.update(measured)
+        entry["seconds"]["evaluation"] = round(time.perf_counter() - start, 2)
+        entry["seconds"]["evaluation_process"] = round(time.process_time() - worked, 2)
+        entry["finished"] = ledger.now()
+        ledger.write(entry, results)
+        return entry
+
+
+def _train(
+    job: Job,
+    train_data: Dataset,
+    test_data: Dataset,
+    runs: Path,
+    device: torch.device,
+    notify: Notify,
+) -> tuple[Any, training.History]:
+    config = job.schedule(len(train_data))
+
+    def report(model: Any, history: training.History) -> None:
+        epoch, loss = history[-1]["epoch"], history[-1].get("total")
+        notify({"event": "epoch", "epoch": epoch, "epochs": config.epochs, "loss": loss})
+
+    done = training.train(
+        config,
+        train_data,
+        test_data,
+        folder=runs / job.name,
+        device=device,
+        max_steps=job.max_steps,
+        callbacks=(report,),
+        progress=False,
+    )
+    return done.model, done.history
+
+
+def attempt(
+    job: Job,
+    *,
+    results: str | os.PathLike[str],
+    runs: str | os.PathLike[str],
+    device: str = "auto",
+    notify: Notify = lambda event: None,
+) -> dict[str, Any]:
+    """Make one run; if it fails, record that in the ledger. Returns the event that says how it ended.
+
+    The events are `ok`, `failed` (with the reason) and `elsewhere` (another process is making it).
+    """
+    try:
+        entry = execute(job, results=results, runs=runs, device=device, notify=notify)
+    except Busy:
+        return {"event": "elsewhere"}
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()  # goes to the log of the run
+        text = " ".join(str(error).split()) or "no message"
+        # the ledger is published: the folders of this machine are nobody's business
+        for path in (Path(runs).resolve(), Path(runs), Path(results).resolve()):
+            text = text.replace(str(path), path.name)
+        reason = f"{type(error).__name__}: {text}"
+        ledger.write(failure(job, reason), results)
+        return {"event": "failed", "reason": reason}
+    shown = ("elbo", "mll", "knn_in", "knn_out")
+    values = {name: entry["metrics"][name] for name in shown}
+    summary = ", ".join(f"{k} {v:.3f}" for k, v in values.items() if v is not None)
+    return {"event": "ok", "summary": summary}

@@ -1,0 +1,206 @@
+"""Trained weights that come with the package.
+
+    import tvae
+    tvae.pretrained()                    # a table of what there is, with its metrics
+    model = tvae.pretrained("mnist-A-25")
+
+Each model is two files beside this module: the weights in half precision (safetensors) and a JSON
+file with the settings that rebuild the model, the run's entry in the ledger and the checksum of the
+weights. Both are checked on loading; a file that does not match is refused.
+
+Half precision keeps eleven significant bits. The metrics of the rounded weights agree with those in
+the ledger to the digits the tables print.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, overload
+
+import pandas as pd
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as dump_tensors
+
+from tvae import models
+from tvae.runs import ledger
+from tvae.evaluation import METRICS
+from tvae.files import atomic_write
+from tvae.training import RunConfig
+
+__all__ = ["LIMIT", "ReleaseError", "configuration", "entry", "names", "pretrained", "release", "resolve"]
+
+FORMAT = "tvae released weights"
+#: The weights of all released models together may take this many bytes.
+LIMIT = 64 * 2**20
+
+
+class ReleaseError(ValueError):
+    """Released weights that are not there or not what was released."""
+
+
+def _folder(folder: str | os.PathLike[str] | None) -> Path:
+    return Path(__file__).parent if folder is None else Path(folder)
+
+
+def names(folder: str | os.PathLike[str] | None = None) -> list[str]:
+    """The names of all released models, sorted."""
+    return sorted(path.stem for path in _folder(folder).glob("*.json"))
+
+
+def resolve(name: str, folder: str | os.PathLike[str] | None = None) -> str:
+    """The released model that `name` means.
+
+    Besides the exact names, two of the paper's habits are understood: M and MA at a nominal d of 25
+    mean 26, and the N of the paper's main text means the residual one (`NR`), if no plain N is there.
+    """
+    known = names(folder)
+    if name in known:
+        return name
+    parts = name.rsplit("-", 2)
+    if len(parts) == 3 and parts[2].isdigit():
+        dataset, model, d = parts
+        if model in ("M", "MR", "MA", "MAR") and f"{dataset}-{model}-{int(d) + 1}" in known:
+            return f"{dataset}-{model}-{int(d) + 1}"
+        if model == "N" and f"{dataset}-NR-{d}" in known:
+            return f"{dataset}-NR-{d}"
+    listed = ", ".join(known) if known else "none at all in this installation"
+    raise ReleaseError(f"There are no released weights of the name {name!r}; there are: {listed}.")
+
+
+def _description(name: str, folder: Path) -> dict[str, Any]:
+    path = folder / f"{name}.json"
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+        if description["format"] != FORMAT:
+            raise KeyError("format")
+        held, claimed = description["entry"], description["entry_sha256"]
+        for key in ("settings", "sha256"):
+            description[key]
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError):
+        raise ReleaseError(f"{path.name} does not describe released weights: refused.") from None
+    ledger.validate(held, path.name)
+    if held["name"] != name or claimed != _entry_checksum(held, description["settings"]):
+        raise ReleaseError(
+            f"{path.name} has been changed since its release (its checksum differs): refused."
+        )
+    return description
+
+
+def entry(name: str, folder: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """The ledger entry that was released with the weights `name`."""
+    place = _folder(folder)
+    return _description(resolve(name, place), place)["entry"]
+
+
+def configuration(entry: Mapping[str, Any]) -> RunConfig:
+    """The configuration of the run that a ledger `entry` records."""
+    names = RunConfig.__dataclass_fields__
+    return RunConfig.from_dict({name: entry["configuration"][name] for name in names})
+
+
+def _entry_checksum(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    text = json.dumps([entry, settings], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _load(name: str, folder: Path) -> torch.nn.Module:
+    description = _description(name, folder)
+    path = folder / f"{name}.safetensors"
+    try:
+        content = path.read_bytes()
+    except OSError:
+        raise ReleaseError(f"The weights {path.name} are missing.") from None
+    if hashlib.sha256(content).hexdigest() != description["sha256"]:
+        raise ReleaseError(
+            f"{path.name} has been changed since its release (its checksum differs): refused."
+        )
+    try:
+        weights = load_tensors(content)
+    except SafetensorError as error:
+        raise ReleaseError(f"{path.name} is not a safetensors file: {error}.") from None
+    model = models.build(description["settings"])
+    model.load_state_dict({key: value.float() for key, value in weights.items()})
+    model.triplets = configuration(description["entry"]).own_triplets()
+    return model.eval().requires_grad_(False)
+
+
+def _table(folder: Path) -> pd.DataFrame:
+    rows = []
+    for name in names(folder):
+        description = _description(name, folder)
+        entry = description["entry"]
+        rows.append(
+            {
+                "name": name,
+                "preset": entry["configuration"]["preset"],
+                "epochs": entry["training"].get("epochs"),
+                **entry["metrics"],
+                "megabytes": round((folder / f"{name}.safetensors").stat().st_size / 2**20, 2),
+            }
+        )
+    columns = ["name", "preset", "epochs", *METRICS, "megabytes"]
+    return pd.DataFrame(rows, columns=columns).set_index("name")
+
+
+@overload
+def pretrained(
+    name: None = None, *, folder: str | os.PathLike[str] | None = None
+) -> pd.DataFrame: ...
+@overload
+def pretrained(name: str, *, folder: str | os.PathLike[str] | None = None) -> Any: ...
+
+
+def pretrained(name: str | None = None, *, folder: str | os.PathLike[str] | None = None) -> Any:
+    """A trained model by name (`mnist-A-25`, `fashion-mnist-VAE+-25`, `omniglot-T-25`), offline.
+
+    Returns a `VAE` or `TVAE` in evaluation mode with float32 weights. Without a name: a table of all
+    released models with their metrics as the ledger has them. `folder` is where the files lie; by
+    default inside the package.
+    """
+    place = _folder(folder)
+    return _table(place) if name is None else _load(resolve(name, place), place)
+
+
+def release(
+    model: torch.nn.Module, entry: Mapping[str, Any], folder: str | os.PathLike[str] | None = None
+) -> Path:
+    """Write the weights of `model` in half precision, with its ledger `entry`, into `folder`.
+
+    The weights come first and the description last: without a description there is no model, so an
+    interruption leaves nothing that could be loaded by mistake. Returns the path of the weights.
+    """
+    ledger.validate(entry)
+    if entry["status"] != "ok":
+        raise ReleaseError(f"The run {entry['name']} failed; only good runs are released.")
+    place = _folder(folder)
+    half = {
+        key: value.detach().cpu().half().contiguous() for key, value in model.state_dict().items()
+    }
+    if any(not bool(torch.isfinite(value).all()) for value in half.values()):
+        raise ReleaseError(f"The weights of {entry['name']} do not fit into half precision.")
+    content = dump_tensors(half)
+    settings = json.loads(json.dumps(model.settings))
+    description = {
+        "format": FORMAT,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "settings": settings,
+        "entry": dict(entry),
+        "entry_sha256": _entry_checksum(entry, settings),
+    }
+    path = place / f"{entry['name']}.safetensors"
+    others = [other for other in place.glob("*.safetensors") if other != path]
+    total = sum(other.stat().st_size for other in others) + len(content)
+    if total > LIMIT:
+        raise ReleaseError(
+            f"With {entry['name']} the released weights would take {total / 2**20:.1f} MB; "
+            f"at most {LIMIT / 2**20:.0f} MB are allowed."
+        )
+    atomic_write(path, content)
+    atomic_write(place / f"{entry['name']}.json", json.dumps(description, indent=1) + "\n")
+    return path

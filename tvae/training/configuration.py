@@ -1,0 +1,237 @@
+"""How much work a run does: three presets, and the full configuration of one run.
+
+A `Preset` says how long to train and how thoroughly to measure. A `RunConfig` is everything one
+training run depends on besides the images themselves: what is written beside the weights, and what
+makes two runs the same run.
+
+    config = RunConfig.from_preset("mnist", action="M", d=26, preset="quick")
+    config.name        # 'mnist-M-26'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tvae import actions, data
+from tvae.checks import check_dimension
+from tvae.transforms import Triplets
+
+__all__ = ["DATASETS", "MODELS", "PRESETS", "Preset", "RunConfig", "get_preset"]
+
+#: Data sets a run can be trained on. AffNIST is for testing out of sample, but it can be trained on
+#: too; `glyphs` and `faces` are the embedded stand-ins for Omniglot and CelebA. Those that
+#: `data.register` adds come on top.
+DATASETS = ("mnist", "fashion-mnist", "omniglot", "celeba", "affnist", "glyphs", "faces")
+MODELS = ("tvae", "vae", "vae+")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """An amount of work: how long to train, on what, and how thoroughly to measure."""
+
+    name: str
+    source: str  # where the images come from: "embedded" or "full"
+    epochs: int
+    learning_rate: float  # of Adam, at the start
+    halve_every: int  # epochs after which the learning rate is halved, again and again
+    batch_size: int = 100  # as in the paper
+    anchors: int = 100_000  # labelled AffNIST images among which kNN looks for neighbours
+    queries: int = 320_000  # AffNIST test images to be classified; 320,000 are all of them
+    likelihood_samples: int = 1000  # importance samples per image for log p(x)
+    likelihood_images: int | None = None  # test images for log p(x); None means all of them
+    train_images: int | None = None  # training images to use; None means all of them
+    test_images: int | None = None  # test images to use; None means all of them
+    stability_seeds: int = 10  # runs in the comparison of training curves over seeds
+
+
+PRESETS: dict[str, Preset] = {
+    # Minutes on two cores, on the images that ship with the package.
+    "quick": Preset(
+        name="quick",
+        source="embedded",
+        epochs=8,
+        learning_rate=1e-3,
+        halve_every=2,
+        anchors=5_000,
+        queries=2_000,
+        likelihood_samples=200,
+        likelihood_images=200,
+        stability_seeds=2,
+    ),
+    # The paper's schedule ten times shorter with ten times the rate, on the full data: about an
+    # hour on two cores.
+    "book": Preset(
+        name="book",
+        source="full",
+        epochs=20,
+        learning_rate=1e-3,
+        halve_every=5,
+        likelihood_images=4_000,
+    ),
+    # As printed in the paper's Appendix E; wants a GPU.
+    "paper": Preset(name="paper", source="full", epochs=200, learning_rate=1e-4, halve_every=50),
+}
+
+
+def get_preset(name: str) -> Preset:
+    """The preset of this name: `quick`, `book` or `paper`."""
+    if name not in PRESETS:
+        known = ", ".join(PRESETS)
+        raise ValueError(f"There is no preset {name!r}; choose one of {known}.")
+    return PRESETS[name]
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything one training run depends on, besides the images themselves.
+
+    Usually made by `RunConfig.from_preset`. `action` is None for the baselines, which have none.
+    """
+
+    dataset: str
+    model: str  # "tvae", "vae", or "vae+" (a VAE on the augmented images)
+    action: str | None
+    residual: bool
+    d: int
+    seed: int
+    preset: str
+    source: str
+    epochs: int
+    learning_rate: float
+    halve_every: int
+    batch_size: int
+    analytic: bool = False  # C1 and C2 from the posterior means instead of from samples
+    families: tuple[str, ...] = ("rotation", "tilt", "shear")  # transformations of the triplets
+    geometry: str = "clean"  # how the triplets are warped: "clean" or "augmentor"
+    interpolation: str = "bicubic"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "families", tuple(self.families))
+        if self.dataset not in data.names():
+            raise ValueError(
+                f"There is no data set {self.dataset!r}; choose one of {', '.join(data.names())}."
+            )
+        if self.model not in MODELS:
+            raise ValueError(
+                f"There is no model {self.model!r}; choose one of {', '.join(MODELS)}."
+            )
+        get_preset(self.preset)
+        object.__setattr__(self, "d", check_dimension(self.d))
+        if self.model == "tvae":
+            self._check_action()
+        elif self.action is not None or self.residual:
+            raise ValueError(
+                f"The model {self.model!r} has no latent action: leave `action` and `residual` "
+                "out, or choose the model 'tvae'."
+            )
+        for field in ("epochs", "halve_every", "batch_size"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+                raise ValueError(f"{field} must be a positive whole number, not {value!r}.")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"The seed must be a whole number from 0 on, not {self.seed!r}.")
+        rate = self.learning_rate
+        if not isinstance(rate, (int, float)) or not math.isfinite(rate) or rate <= 0:
+            raise ValueError(f"The learning rate must be a positive number, not {rate!r}.")
+        self.triplets()  # refuses families, a geometry or an interpolation that there is not
+
+    def _check_action(self) -> None:
+        if self.action is None:
+            raise ValueError(
+                f"A T-VAE needs a latent action; choose one of {', '.join(actions.letters())}."
+            )
+        actions.tau_size(self.action, self.d)  # refuses an unknown letter and a d that does not fit
+        if self.residual and not actions.has_residual(self.action):
+            raise ValueError(f"The action {self.action} has no residual form.")
+
+    @classmethod
+    def from_preset(
+        cls,
+        dataset: str,
+        model: str = "tvae",
+        action: str | None = None,
+        residual: bool = False,
+        d: int = 25,
+        seed: int = 0,
+        preset: str = "quick",
+        **overrides: Any,
+    ) -> RunConfig:
+        """The configuration of a run with the schedule of a preset, single fields overridden.
+
+        Without `action` a T-VAE gets the additive one, `A`. Any other field of `RunConfig` can be
+        given by name, for instance `epochs=3`.
+        """
+        chosen = get_preset(preset)
+        if model == "tvae" and action is None:
+            action = "A"
+        schedule: dict[str, Any] = {
+            "source": chosen.source,
+            "epochs": chosen.epochs,
+            "learning_rate": chosen.learning_rate,
+            "halve_every": chosen.halve_every,
+            "batch_size": chosen.batch_size,
+        }
+        return cls.from_dict(
+            {
+                **schedule,
+                **overrides,
+                "dataset": dataset,
+                "model": model,
+                "action": action,
+                "residual": residual,
+                "d": d,
+                "seed": seed,
+                "preset": preset,
+            }
+        )
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> RunConfig:
+        """The inverse of `to_dict`; unknown and missing fields are errors that name them."""
+        fields = dataclasses.fields(cls)
+        known = {field.name for field in fields}
+        required = {field.name for field in fields if field.default is dataclasses.MISSING}
+        if unknown := sorted(set(values) - known):
+            raise ValueError(
+                f"A run has no setting {', '.join(unknown)}; the settings are "
+                f"{', '.join(field.name for field in fields)}."
+            )
+        if missing := sorted(required - set(values)):
+            raise ValueError(f"The configuration of the run lacks {', '.join(missing)}.")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain values that JSON can hold; `from_dict` gives the run back."""
+        return {**dataclasses.asdict(self), "families": list(self.families)}
+
+    @property
+    def label(self) -> str:
+        """The model as the tables write it: `A`, `M^R`, `VAE`, `VAE+`."""
+        if self.action is None:
+            return self.model.upper()
+        return f"{self.action}^R" if self.residual else self.action
+
+    @property
+    def name(self) -> str:
+        """Data set, model and dimension, as in `mnist-A-25`, `mnist-M^R-26`, `mnist-VAE+-25`."""
+        return f"{self.dataset}-{self.label}-{self.d}"
+
+    @property
+    def file_name(self) -> str:
+        """`name` without the characters that shells and file systems dislike: `mnist-MR-26`."""
+        return self.name.replace("^", "")
+
+    def triplets(self) -> Triplets:
+        """The sampler of the views that this run is trained and measured on."""
+        return Triplets(self.families, self.geometry, interpolation=self.interpolation)
+
+    def own_triplets(self) -> Triplets | None:
+        """The sampler of the views that the model is trained on; a plain VAE sees none."""
+        return None if self.model == "vae" else self.triplets()
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate during this epoch (the first is 0): halved every `halve_every`."""
+        return self.learning_rate * 0.5 ** (epoch // self.halve_every)
