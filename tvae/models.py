@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tvae import actions
+from tvae import motions as motions  # registers the actions E, L, W and G
 from tvae.checks import check_dimension, check_images
 from tvae.networks import default_networks, initialise, mlp
 
@@ -206,10 +207,11 @@ class TVAE(VAE):
 
     Args:
         d: the latent dimension; even for the actions M and MA.
-        action: the letter of a latent action (A, M, MA, T, N or one of your own), or an
-            `actions.Action` made for the same d.
+        action: the letter of a latent action (A, M, MA, T, N; E, L, W, G of `tvae.motions`; or one
+            of your own), or an `actions.Action` made for the same d.
         residual: whether the action acts in its residual form, z + r(z, τ).
-        action_options: further arguments of the action, such as {"inverse": "true"} for MA.
+        action_options: further arguments of the action, such as {"inverse": "true"} for MA or
+            {"k": 6} for E.
 
     The other arguments are those of `VAE`.
     """
@@ -251,6 +253,8 @@ class TVAE(VAE):
         if generator is not None:
             for network in (self.psi, self.xi, self.action):
                 initialise(network, generator)
+            if isinstance(action, motions.SharedAction):
+                action.draw(generator)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -89,10 +89,10 @@ class Loss(nn.Module):
     around everything that has a gradient.
     """
 
-    def __init__(self, model: VAE | TVAE, analytic: bool) -> None:
+    def __init__(self, model: VAE | TVAE, analytic: bool, further: Collection[str] = ()) -> None:
         super().__init__()
         self.model = model
-        self.analytic = analytic
+        self.analytic, self.further = analytic, frozenset(further)
         self.names: tuple[str, ...] = ()  # of the terms, known after the first forward
 
     def forward(self, batch: Batch) -> Tensor:
@@ -103,7 +103,9 @@ class Loss(nn.Module):
         else:
             assert isinstance(self.model, TVAE)
             x0, x1, x2 = views
-            terms = objective.tvae_terms(self.model, x0, x1, x2, batch.noise, self.analytic)
+            terms = objective.tvae_terms(
+                self.model, x0, x1, x2, batch.noise, self.analytic, self.further
+            )
         self.names = tuple(name for name, _ in terms.items())
         return torch.stack([value for _, value in terms.items()]).mean(1)
 
@@ -132,6 +134,7 @@ class Loop:
         triplets: For a `TVAE` the source of its views. With a `VAE` they make it a VAE+: of every
             triplet one image is used, each of the three with probability 1/3.
         analytic: Whether C1 and C2 are taken from posterior means instead of samples.
+        further: Terms beyond the paper's loss, see `objective.FURTHER`.
         weights: Of single loss terms in the sum, by name; 1 where not given.
         test: Images on which the reconstruction is measured after every epoch, None for none.
     """
@@ -146,6 +149,7 @@ class Loop:
         seed: int,
         triplets: Views | None = None,
         analytic: bool = False,
+        further: Collection[str] = (),
         weights: Mapping[str, float] | None = None,
         test: Tensor | None = None,
     ) -> None:
@@ -165,7 +169,7 @@ class Loop:
         self.step = 0
         model.to(self.device)
         optimizer = adam(model, schedule.learning_rate)
-        self.loss = Loss(model, analytic)
+        self.loss = Loss(model, analytic, further)
         self.module, self.optimizer = fabric.setup(self.loss, optimizer)
         self._adam = optimizer
 
