@@ -9,13 +9,12 @@ import pytest
 import torch
 from ledgers import entry
 
-from tvae import data, evaluation, training
-from tvae.runs import trained
-from tvae.runs.trained import find
+from tvae import data, evaluation
 from tvae.models import TVAE, VAE
 from tvae.paper import METRICS
-from tvae.runs import execution, ledger, measurements, released
+from tvae.runs import execution, ledger, measurements, released, trained
 from tvae.runs.sweep import Job
+from tvae.runs.trained import find
 
 
 def _model(job: Job) -> VAE:
