@@ -301,7 +301,7 @@ def test_every_command_takes_a_registered_data_set(tmp_path, monkeypatch, capsys
         assert main(words.split()) == 0, words
     assert np.load("z.npy").shape == (30, 2) and np.load("other.npy").shape == (30, 25)
     assert "dots-A-2" in capsys.readouterr().out
-    assert main("embed run dashes -o z.npy".split()) == 2
+    assert main(["embed", "run", "dashes", "-o", "z.npy"]) == 2
     assert "dots" in capsys.readouterr().err  # among what there is
 
 
