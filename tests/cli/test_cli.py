@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +25,8 @@ from tvae.runs import ledger
 from tvae.runs.sweep import Job
 from tvae.training import checkpoints
 
-COMMANDS = ["data", "train", "resume", "evaluate", "embed", "transfer", "info", "sweep", "report"]
+COMMANDS = ["data", "train", "resume", "evaluate", "models", "embed", "transfer", "info"]
+COMMANDS += ["sweep", "report"]
 SMALL = ["--anchors", "100", "--queries", "20", "--likelihood-samples", "2"]
 SMALL += ["--likelihood-images", "2"]
 
@@ -62,7 +65,7 @@ def test_the_installed_command_and_the_module_are_the_same():
 def test_every_command_has_help_with_examples(command, capsys):
     assert main([command, "--help"]) == 0
     said = capsys.readouterr().out
-    assert f"  tvae {command} " in said
+    assert f"\n  tvae {command}" in said.partition("examples:")[2]
 
 
 def test_version_and_nothing_at_all(capsys):
@@ -102,6 +105,47 @@ def test_resume_goes_on_to_more_epochs_and_matches_an_uninterrupted_run(plain, t
     whole, parts = tvae.load(plain), tvae.load(folder)
     for (name, a), b in zip(whole.state_dict().items(), parts.state_dict().values(), strict=True):
         assert torch.equal(a, b), name
+
+
+def test_two_processes_make_the_run_of_one_and_continue_it(tmp_path):
+    """The commands as typed: Fabric starts each of them once more for the second process."""
+    hidden = ("TVAE_MAX_STEPS", "MASTER_PORT", "MASTER_ADDR", "LOCAL_RANK", "WORLD_SIZE")
+    clean = {key: value for key, value in os.environ.items() if key not in hidden}
+
+    def command(words):
+        done = subprocess.run(
+            [sys.executable, "-m", "tvae.cli", *words.split(), "--device", "cpu"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=clean,
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    train = "train --dataset mnist --model vae+ --d 2 --batch-size 3002"  # one step an epoch
+    command(f"{train} --epochs 2 --folder one")
+    first = command(f"{train} --epochs 1 --devices 2 --strategy ddp --folder two")
+    second = command("resume two --epochs 2 --devices 2")  # Fabric chooses the strategy
+    for done in (first, second):
+        assert "Starting with 2 processes" in done.stderr
+        assert done.stdout.count("mnist-VAE+-2, preset quick") == 1  # one of them speaks
+    one, two = (checkpoints.latest(tmp_path / name) for name in ("one", "two"))
+    for alone, shared in zip(one.history, two.history, strict=True):
+        for name in ("nllx0", "kl0", "test_nllx0", "test_kl0"):
+            assert shared[name] == pytest.approx(alone[name], rel=1e-4, abs=1e-4), name
+    for name, weight in one.weights.items():
+        assert (weight - two.weights[name]).abs().mean() < 2e-5, name
+
+
+def test_a_run_continues_in_the_precision_it_began_with(tmp_path, capsys):
+    folder = tmp_path / "run"
+    words = "train --dataset mnist --model vae --d 2 --epochs 1 --batch-size 3001"
+    assert main([*words.split(), "--precision", "bf16-mixed", "--folder", str(folder)]) == 0
+    assert main(["resume", str(folder), "--epochs", "2"]) == 0
+    assert checkpoints.latest(folder).extra["precision"] == "bf16-mixed"
+    assert main([*words.split(), "--folder", str(folder)]) == 2
+    assert "its precision is 'bf16-mixed', not '32-true'" in capsys.readouterr().err
 
 
 # --- evaluate -----------------------------------------------------------------------------------
@@ -195,6 +239,72 @@ def test_transfer_of_a_given_triplet_applies_tau_and_its_inverse(run, tmp_path):
     assert np.abs(wanted[0] - wanted[1]).max() > 0
 
 
+def test_transfer_draws_the_triplet_as_the_model_was_trained(run, tmp_path):
+    """Bicubic and of the run's own families; --family chooses one, drawn the same way."""
+    test = load("mnist", "test", source="embedded")
+    trained = tvae.load(run).triplets
+    for family in (None, "shear"):
+        out = tmp_path / "picture.png"
+        words = ["transfer", str(run), "--count", "1", "--zoom", "1", "--seed", "3", "-o", str(out)]
+        assert main(words if family is None else [*words, "--family", family]) == 0
+        draw = trained if family is None else tvae.Triplets((family,), interpolation="bicubic")
+        batch = draw(test.floats()[:1], tvae.generator(3, "transfer"))
+        with Image.open(out) as picture:
+            pixels = np.asarray(picture).astype(float)
+        for row, view in ((29, batch.x1), (58, batch.x2)):
+            assert np.abs(pixels[row : row + 28, :28] - 255 * view[0, 0].numpy()).max() <= 1
+
+
+# --- a data set, a family and an action of one's own ----------------------------------------------
+
+MINE = """
+    import torch
+
+    from tvae.data import describe, register
+    from tvae.seeding import generator
+    from tvae.transforms import Family, affine_about_centre
+    from tvae.transforms import register as register_family
+
+
+    @register("dots")
+    def dots(split):
+        images = torch.rand(30, 1, 28, 28, generator=generator(0, f"dots/{split}")).mul(255).byte()
+        return describe("dots", "drawn", split, images, torch.arange(30) % 2)
+
+
+    register_family(
+        Family(
+            "stretch",
+            ("log_factor",),
+            0.3,
+            lambda uniform, most, h, w: (2 * uniform - 1) * most,
+            lambda values, h, w: affine_about_centre(values[:, 0].exp(), 0, 0, 1, h, w),
+        )
+    )
+"""
+
+
+def test_every_command_takes_a_registered_data_set(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine_for_the_command_line.py").write_text(textwrap.dedent(MINE))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("TVAE_PLUGINS", "mine_for_the_command_line")
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        "train --dataset dots --d 2 --epochs 1 --batch-size 10 --folder run",
+        " ".join(["evaluate run", *SMALL]),
+        "embed run dots -o z.npy",
+        "embed mnist-A-25 dots --split train -o other.npy",
+        "transfer run --count 2 -o picture.png",
+        "transfer run --images mnist --source embedded --family stretch -o stretched.png",
+        "info run",
+    ):
+        assert main(words.split()) == 0, words
+    assert np.load("z.npy").shape == (30, 2) and np.load("other.npy").shape == (30, 25)
+    assert "dots-A-2" in capsys.readouterr().out
+    assert main(["embed", "run", "dashes", "-o", "z.npy"]) == 2
+    assert "dots" in capsys.readouterr().err  # among what there is
+
+
 # --- info, data, report, sweep ------------------------------------------------------------------
 
 
@@ -205,6 +315,13 @@ def test_info(run, capsys):
     assert main(["info", str(run)]) == 0
     said = capsys.readouterr().out
     assert "mnist-A-2" in said and "learning_rate" in said
+
+
+def test_models_are_those_of_the_package(capsys):
+    assert main(["models"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(str(tvae.pretrained()))
+    assert max(map(len, said.splitlines())) <= 80
 
 
 def test_report(tmp_path, capsys):
@@ -239,6 +356,8 @@ MISTAKES = {
     "no data set": ("train", "--dataset"),
     "unknown data set": ("train --dataset cifar", "cifar"),
     "unknown preset": ("train --dataset mnist --preset slow", "slow"),
+    "unknown strategy": ("train --dataset mnist --strategy alone", "alone"),
+    "unknown precision": ("train --dataset mnist --precision 7-bit", "7-bit"),
     "unknown action": ("train --dataset mnist --action Q", "Q"),
     "odd d": ("train --dataset mnist --action M --d 25", "26"),
     "d not positive": ("train --dataset mnist --d 0", "positive"),

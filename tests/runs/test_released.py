@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import pandas as pd
 import pytest
 import torch
 from ledgers import entry
@@ -148,6 +149,19 @@ def test_everything_released_with_the_package_is_intact():
     for name in table.index:
         assert not released.pretrained(name).training
     assert table["megabytes"].sum() * 2**20 <= released.LIMIT
+
+
+def test_the_table_is_readable_in_80_characters_and_holds_every_column():
+    table = released.pretrained()
+    head, *lines = str(table).splitlines()
+    assert head.split() == "name trained nllx0 kl0 mll knn_in knn_out MB".split()
+    assert max(map(len, [head, *lines])) <= 80 and len(lines) == len(table)
+    for line, (name, row) in zip(lines, table.iterrows(), strict=True):
+        assert line.split()[:4] == [name, row["preset"], str(row["epochs"]), f"{row['nllx0']:.1f}"]
+    assert set(table.columns) == {"preset", "epochs", *METRICS, "megabytes"}
+    assert type(table[["mll"]]) is pd.DataFrame
+    del table["mll"]
+    assert "preset" in str(table) and "mll" not in str(table)
 
 
 def _agrees(found, held, names):

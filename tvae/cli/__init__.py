@@ -22,7 +22,8 @@ examples:
   tvae train --dataset mnist --preset quick          train A on the embedded sample, about a minute
   tvae evaluate runs/mnist-A-25_quick_seed0          all twelve metrics, beside the paper's
   tvae embed runs/mnist-A-25_quick_seed0 mnist -o z.npy
-  tvae transfer runs/mnist-A-25_quick_seed0 -o turned.png
+  tvae transfer runs/mnist-A-25_quick_seed0 --family rotation -o turned.png
+  tvae models                                        the trained models that come with it
   tvae sweep sweeps/paper.yaml --dry-run             what all 99 rows would cost here
   tvae report --dataset mnist --d 25                 ours beside the paper's
 

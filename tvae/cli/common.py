@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import shutil
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 __all__ = [
     "add_command",
     "add_device",
     "count",
-    "metrics_table",
     "set_threads",
-    "table",
+    "show",
+    "show_metrics",
 ]
 
 
@@ -56,45 +58,32 @@ def set_threads(arguments: argparse.Namespace) -> None:
         torch.set_num_threads(arguments.threads)
 
 
-def table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
-    """Rows of cells, the first being the head, as aligned text; columns in `left` flush left."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+def show(head: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> None:
+    """Print a table; in a terminal long cells are folded to its width."""
+    from tvae import text
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else text.UNFOLDED
+    print(text.table(head, rows, left=left, width=width))
 
 
-def metrics_table(
+def show_metrics(
     metrics: Mapping[str, float | None],
     errors: Mapping[str, float],
     printed: Mapping[str, float | None] | None,
-) -> str:
+) -> None:
     """The twelve metrics, one a line, with their standard errors and the paper's numbers."""
     from tvae.paper import METRICS
 
-    def show(value: float | None, name: str, sign: str = "") -> str:
+    def cell(value: float | None, name: str, sign: str = "") -> str:
         if value is None:
             return "–"
         return format(value, f"{sign}.{3 if name.startswith('knn') else 2}f")
 
-    rows = [["metric", "ours", "s.e.", "paper", "difference"]]
+    rows = []
     for name in METRICS:
-        ours = metrics.get(name)
+        ours, error = metrics.get(name), errors.get(name)
         theirs = None if printed is None else printed[name]
         gap = None if ours is None or theirs is None else ours - theirs
-        error = errors.get(name)
-        rows.append(
-            [
-                name,
-                show(ours, name),
-                "" if error is None else show(error, name),
-                show(theirs, name),
-                show(gap, name, "+"),
-            ]
-        )
-    return table(rows)
+        spread = "" if error is None else cell(error, name)
+        rows.append([name, cell(ours, name), spread, cell(theirs, name), cell(gap, name, "+")])
+    show(["metric", "ours", "s.e.", "paper", "difference"], rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tvae.cli.common import add_command, table
+from tvae.cli.common import add_command, show
 
 __all__ = ["add"]
 
@@ -59,11 +59,11 @@ def add(commands: Any) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     from tvae.data import data_root, fetching
 
-    rows = [["data set", "source", "there", "where, or how to get it"]]
+    rows = []
     for found in fetching.available(arguments.root):
         where = found.where if found.present else f"{found.where}; {found.provide}"
         rows.append([found.name, found.source, "yes" if found.present else "no", where])
-    print(table(rows, left=(0, 1, 2, 3)))
+    show(["data set", "source", "there", "where, or how to get it"], rows, left=(0, 1, 2, 3))
     print(f"data root: {data_root(arguments.root)}")
     return 0
 

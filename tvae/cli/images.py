@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from tvae.files import atomic_path
 __all__ = ["add", "picture", "read_images"]
 
 _WHAT = (
-    "IMAGES is a data set (mnist, ...), an .npy file of shape (N, H, W) or (N, C, H, W), uint8 or "
+    "IMAGES is a data set (`tvae data list`, or one of your own in TVAE_PLUGINS), an .npy file of shape (N, H, W) or (N, C, H, W), uint8 or "
     "floats in [0, 1], or a folder of .png files, taken in the order of their names."
 )
 
@@ -43,9 +44,10 @@ def add(commands: Any) -> None:
         "transfer",
         "take tau from a triplet, apply it to other images",
         "Infer tau from one triplet (an image and two opposite views of it) and apply it to other "
-        "images in latent space. The picture has a column for the triplet and one for each image: "
+        "images in latent space. Without --triplet it is drawn as those the model was trained on. "
+        "The picture has a column for the triplet and one for each image: "
         "the image itself, then tau applied, then its inverse. " + _WHAT,
-        "  tvae transfer runs/mnist-A-25_quick_seed0 -o turned.png\n"
+        "  tvae transfer runs/mnist-A-25_quick_seed0 --family rotation -o turned.png\n"
         "  tvae transfer mnist-A-25 --family shear --index 7 --count 12 -o sheared.png\n"
         "  tvae transfer mnist-A-25 --triplet three.npy --images mine/ -o mine.png\n",
         _transfer,
@@ -55,7 +57,7 @@ def add(commands: Any) -> None:
     transfer.add_argument("--images", help="what to apply it to (default: the run's data set)")
     transfer.add_argument("--count", type=count, default=10, help="of images (default: 10)")
     transfer.add_argument("--triplet", help="x0, x1, x2: an .npy file or folder with three images")
-    transfer.add_argument("--family", help="of the triplet if drawn (default: rotation)")
+    transfer.add_argument("--family", help="of the triplet if drawn (default: as in training)")
     transfer.add_argument("--index", type=int, default=0, help="test image the triplet is made of")
     transfer.add_argument("--seed", type=int, default=0, help="of the drawn triplet (default: 0)")
     transfer.add_argument("--zoom", type=count, default=3, help="size of a pixel (default: 3)")
@@ -94,12 +96,12 @@ def read_images(
         images = _read_folder(path, shape)
     elif path.suffix == ".npy":
         images = _read_array(path)
-    elif what in data.NAMES:
+    elif what in data.names():
         images = data.load(what, split, source=source, root=root).images
     else:
         raise ValueError(
             f"{what} is neither a folder, nor an .npy file, nor a data set "
-            f"({', '.join(data.NAMES)})."
+            f"({', '.join(data.names())})."
         )
     images = check_images(images, shape, name=what)
     return images if images.dtype == torch.uint8 else images.float()
@@ -148,12 +150,6 @@ def _read_folder(path: Path, shape: tuple[int, int, int]) -> Any:
     return torch.from_numpy(np.stack(pixels))
 
 
-def _floats(images: Any) -> Any:
-    import torch
-
-    return images.float() / 255 if images.dtype == torch.uint8 else images
-
-
 # --- commands -----------------------------------------------------------------------------------
 
 
@@ -161,12 +157,12 @@ def _embed(arguments: argparse.Namespace) -> int:
     import numpy as np
     import torch
 
+    from tvae.evaluation.inference import batches
     from tvae.runs.trained import find
 
     set_threads(arguments)
     trained = find(arguments.trained, arguments.device)
     model = trained.model
-    device = next(model.parameters()).device
     images = read_images(
         arguments.images,
         tuple(model.settings["shape"]),
@@ -176,8 +172,8 @@ def _embed(arguments: argparse.Namespace) -> int:
     )
     means, logvars = [], []
     with torch.no_grad():
-        for chunk in images.split(arguments.batch):
-            mean, logvar = model.encode(_floats(chunk).to(device))
+        for x in batches(images, model, arguments.batch):
+            mean, logvar = model.encode(x)
             means.append(mean.cpu())
             logvars.append(logvar.cpu())
     outputs = {arguments.output: means}
@@ -194,6 +190,7 @@ def _embed(arguments: argparse.Namespace) -> int:
 def _transfer(arguments: argparse.Namespace) -> int:
     import torch
 
+    from tvae.evaluation.inference import batches
     from tvae.models import TVAE
     from tvae.runs.trained import find
 
@@ -205,26 +202,24 @@ def _transfer(arguments: argparse.Namespace) -> int:
             f"{trained.name} is not a T-VAE: it has no latent transformation to infer."
         )
     shape = tuple(model.settings["shape"])
-    device = next(model.parameters()).device
     place = {
         "split": arguments.split,
         "source": arguments.source or trained.config.source,
         "root": arguments.root,
     }
     triplet = _triplet(arguments, trained, shape, place)
-    images = _floats(read_images(arguments.images or trained.config.dataset, shape, **place))
+    images = read_images(arguments.images or trained.config.dataset, shape, **place)
     if arguments.images is None:  # not the image the triplet is made of
         images = images[[i for i in range(len(images)) if i != arguments.index]]
-    images = images[: arguments.count].to(device)
+    (images,) = batches(images[: arguments.count], model, arguments.count)
     with torch.no_grad():
-        _, tau = model.infer(triplet[1:2].to(device), triplet[2:3].to(device))
+        _, tau = model.infer(triplet[1:2], triplet[2:3])
         z, _ = model.encode(images)
         tau = tau.expand(len(z), -1)
         there = model.decode(model.act(z, tau))
         back = model.decode(model.act_inverse(z, tau))
-    rows = [
-        torch.cat([triplet[i : i + 1], part.cpu()]) for i, part in enumerate((images, there, back))
-    ]
+    parts = (images, there, back)
+    rows = [torch.cat([view[None], part]).cpu() for view, part in zip(triplet, parts, strict=True)]
     with atomic_path(arguments.output) as temporary:
         picture(rows, arguments.zoom).save(temporary, format="PNG")
     print(
@@ -238,23 +233,25 @@ def _triplet(arguments: argparse.Namespace, trained: Any, shape: Any, place: dic
     """x0, x1, x2 as a tensor (3, C, H, W) of floats: given by the user, or drawn."""
     import torch
 
+    from tvae.evaluation.inference import batches
     from tvae.seeding import generator
-    from tvae.transforms import Triplets
 
     if arguments.triplet is not None:
-        given = _floats(read_images(arguments.triplet, shape, **place))
+        given = read_images(arguments.triplet, shape, **place)
         if len(given) != 3:
             raise ValueError(
                 f"A triplet has three images, x0, x1 and x2; {arguments.triplet} has {len(given)}."
             )
-        return given
+        return next(batches(given, trained.model, 3))
     images = read_images(trained.config.dataset, shape, **place)
     if not 0 <= arguments.index < len(images):
         raise ValueError(
             f"There is no image {arguments.index}: the index goes from 0 to {len(images) - 1}."
         )
-    draw = Triplets(families=(arguments.family or "rotation",))
-    x0 = _floats(images[arguments.index : arguments.index + 1])
+    draw = trained.model.triplets
+    if arguments.family is not None:
+        draw = dataclasses.replace(draw, families=(arguments.family,), ranges={})
+    (x0,) = batches(images[arguments.index : arguments.index + 1], trained.model, 1)
     return torch.cat(list(draw(x0, generator(arguments.seed, "transfer"))[:3]))
 
 
@@ -263,26 +260,14 @@ def picture(rows: list[Any], zoom: int) -> Any:
 
     A wide gap follows the first column, which holds the triplet.
     """
-    import numpy as np
+    import torch
     from PIL import Image
 
-    count = len(rows[0])
-    channels, height, width = rows[0].shape[1:]
-    gap, wide = 1, 4
-    canvas = np.full(
-        (
-            len(rows) * (height + gap) - gap,
-            count * (width + gap) - gap + (wide - gap if count > 1 else 0),
-            channels,
-        ),
-        128,
-        dtype=np.uint8,
-    )
-    for i, row in enumerate(rows):
-        pixels = (row.clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).numpy()
-        for j in range(count):
-            x = j * (width + gap) + (wide - gap if j else 0)
-            y = i * (height + gap)
-            canvas[y : y + height, x : x + width] = pixels[j]
-    canvas = canvas.repeat(zoom, 0).repeat(zoom, 1)
-    return Image.fromarray(canvas[:, :, 0] if channels == 1 else canvas)
+    pixels = torch.stack(rows).clamp(0, 1).mul(255).round().byte()  # (rows, N, C, H, W)
+    framed = torch.nn.functional.pad(pixels, (0, 1, 0, 1), value=128)
+    canvas = framed.permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)[:-1, :-1]  # (H, W, C)
+    wide = canvas.new_full((len(canvas), 3, canvas.shape[2]), 128)
+    first = pixels.shape[-1] + 1
+    array = torch.cat([canvas[:, :first], wide, canvas[:, first:]], 1).numpy()
+    array = array.repeat(zoom, 0).repeat(zoom, 1)
+    return Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)

@@ -1,4 +1,4 @@
-"""`tvae train`, `tvae resume`, `tvae evaluate`, `tvae info`."""
+"""`tvae train`, `tvae resume`, `tvae evaluate`, `tvae models`, `tvae info`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tvae.cli.common import add_command, add_device, count, metrics_table, set_threads, table
+from tvae.cli.common import add_command, add_device, count, set_threads, show, show_metrics
 
 __all__ = ["add"]
 
@@ -18,6 +18,15 @@ def add(commands: Any) -> None:
     _add_train(commands)
     _add_resume(commands)
     _add_evaluate(commands)
+    add_command(
+        commands,
+        "models",
+        "the trained models that come with the package",
+        "One line for each released model: how it was trained (preset, epochs), its most important "
+        "metrics as the ledger has them, and the size of its weights. tvae.pretrained() has them all.",
+        "  tvae models\n  tvae info mnist-A-25\n",
+        _models,
+    )
     info = add_command(
         commands,
         "info",
@@ -39,7 +48,8 @@ def _add_train(commands: Any) -> None:
         "same command (or `tvae resume FOLDER`) continues a run that was interrupted.",
         "  tvae train --dataset mnist --preset quick\n"
         "  tvae train --dataset fashion-mnist --action M --d 26 --preset book\n"
-        "  tvae train --dataset mnist --model vae+ --epochs 3 --folder runs/trial\n",
+        "  tvae train --dataset mnist --model vae+ --epochs 3 --folder runs/trial\n"
+        "  tvae train --dataset celeba --preset paper --devices 4 --precision bf16-mixed\n",
         _train,
     )
     train.add_argument(
@@ -60,7 +70,10 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--max-steps", type=count, help="stop after so many steps, for trials")
     train.add_argument("--folder", type=Path, help="run folder (default: runs/NAME_PRESET_seedN)")
     train.add_argument("--root", help="data root (default: TVAE_DATA)")
-    add_device(train)
+    train.add_argument(
+        "--precision", default="32-true", help="Fabric's: 32-true (default), bf16-mixed, ..."
+    )
+    _add_devices(train)
 
 
 def _add_resume(commands: Any) -> None:
@@ -78,7 +91,21 @@ def _add_resume(commands: Any) -> None:
     resume.add_argument("--epochs", type=int, help="train for more epochs than first asked for")
     resume.add_argument("--max-steps", type=count, help="stop after so many steps, for trials")
     resume.add_argument("--root", help="data root (default: TVAE_DATA)")
-    add_device(resume)
+    _add_devices(resume)
+
+
+def _add_devices(command: argparse.ArgumentParser) -> None:
+    """--device, --threads, and how a batch is shared between several devices."""
+    add_device(command)
+    command.add_argument(
+        "--devices",
+        type=count,
+        default=1,
+        help="share each batch between so many, on the CPU between processes (default: 1)",
+    )
+    command.add_argument(
+        "--strategy", default="auto", help="Fabric's: auto (default), ddp, ddp_spawn, fsdp, ..."
+    )
 
 
 def _add_evaluate(commands: Any) -> None:
@@ -129,7 +156,7 @@ def _train(arguments: argparse.Namespace) -> int:
         **changes,
     )
     folder = arguments.folder or Path("runs") / ledger.entry_name(config.to_dict())
-    return _run(config, folder, arguments)
+    return _run(config, folder, arguments, arguments.precision)
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -142,31 +169,38 @@ def _resume(arguments: argparse.Namespace) -> int:
     config = RunConfig.from_dict(found.config)
     if arguments.epochs is not None:
         config = dataclasses.replace(config, epochs=arguments.epochs)
-    return _run(config, arguments.folder, arguments)
+    # a run continues in the precision it began with, else it would be another run
+    return _run(config, arguments.folder, arguments, found.extra.get("precision", "32-true"))
 
 
-def _run(config: Any, folder: Path, arguments: argparse.Namespace) -> int:
+def _run(config: Any, folder: Path, arguments: argparse.Namespace, precision: str) -> int:
+    from lightning_fabric.utilities.rank_zero import rank_zero_only
+
     from tvae import training
     from tvae.runs.execution import own_data
     from tvae.training import checkpoints
 
     set_threads(arguments)
+    say = rank_zero_only(print)  # Fabric starts this command once for each process
     before = len(checkpoints.checkpoint_folders(folder))
     train_data, test_data = own_data(config.dataset, config.source, arguments.root)
-    print(f"{config.name}, preset {config.preset}, {config.epochs} epochs, seed {config.seed}")
-    print(train_data.provenance)
-    print(test_data.provenance)
-    print(f"{'continuing' if before else 'into'} {folder}", flush=True)
+    say(f"{config.name}, preset {config.preset}, {config.epochs} epochs, seed {config.seed}")
+    say(train_data.provenance)
+    say(test_data.provenance)
+    say(f"{'continuing' if before else 'into'} {folder}", flush=True)
     run = training.train(
         config,
         train_data,
         test_data,
         folder=folder,
         device=arguments.device,
+        devices=arguments.devices,
+        strategy=arguments.strategy,
+        precision=precision,
         max_steps=arguments.max_steps,
     )
-    print(run.history.table(every=max(len(run.history) // 20, 1)))
-    print(f"{run.history.seconds:.0f} s of training; next: tvae evaluate {folder}")
+    say(run.history.table(every=max(len(run.history) // 20, 1)))
+    say(f"{run.history.seconds:.0f} s of training; next: tvae evaluate {folder}")
     return 0
 
 
@@ -199,7 +233,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     printed = paper.row(
         config.dataset, config.model, config.action or "", config.residual, config.d
     )
-    print(metrics_table(found["metrics"], found["standard_errors"], printed))
+    show_metrics(found["metrics"], found["standard_errors"], printed)
     if arguments.json is not None:
         content = {"run": trained.name, "configuration": config.to_dict(), **found}
         content["data"] = {
@@ -211,6 +245,14 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         }
         atomic_write(arguments.json, json.dumps(content, indent=1) + "\n")
         print(f"written to {arguments.json}")
+    return 0
+
+
+def _models(arguments: argparse.Namespace) -> int:
+    from tvae.runs.released import pretrained
+
+    print(pretrained())
+    print("trained: preset and epochs; load one with tvae.load(name)")
     return 0
 
 
@@ -229,8 +271,8 @@ def _describe() -> int:
     rows += [["device", hardware["device"]], ["data root", str(data_root())]]
     runs = ledger.table(failed=True)
     rows += [["ledger", f"{len(runs)} runs in {ledger.folder()}"]]
-    rows += [["released", ", ".join(released.names()) or "none"]]
-    print(table([["", ""], *rows], left=(0, 1)).lstrip("\n"))
+    rows += [["released", f"{len(released.names())} models (tvae models)"]]
+    show(["", ""], rows, left=(0, 1))
     print()
     head = ["preset", "data", "epochs", "rate", "halved every", "anchors", "queries"]
     body = [
@@ -245,7 +287,7 @@ def _describe() -> int:
         ]
         for preset in configuration.PRESETS.values()
     ]
-    print(table([head, *body], left=(0, 1)))
+    show(head, body, left=(0, 1))
     return 0
 
 
@@ -259,7 +301,7 @@ def _describe_run(run: str) -> int:
     rows = [["name", trained.name], ["where", where], ["parameters", f"{numbers:,}"]]
     rows += [[key, str(value)] for key, value in trained.config.to_dict().items()]
     rows += [["epochs done", str(len(trained.history))]]
-    print(table([["", ""], *rows], left=(0, 1)).lstrip("\n"))
+    show(["", ""], rows, left=(0, 1))
     if trained.history:
         print()
         print(History(trained.history[-1:]).table())

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tvae.cli.common import add_command, count, table
+from tvae.cli.common import add_command, count, show
 
 __all__ = ["add"]
 
@@ -117,7 +117,7 @@ def _dry_run(jobs: list[Any], results: Path, side_by_side: int) -> int:
     todo, present = engines.open_jobs(jobs, results)
     print(f"{len(jobs)} runs, {len(present)} of them in the ledger; calibrating ...", flush=True)
     estimates = costs.estimate(todo, side_by_side)
-    rows = [["run", "epochs", "steps", "ms/step", "training", "measuring"]]
+    rows = []
     for job, cost in zip(todo, estimates, strict=True):
         rows.append(
             [
@@ -130,7 +130,7 @@ def _dry_run(jobs: list[Any], results: Path, side_by_side: int) -> int:
             ]
         )
     if todo:
-        print(table(rows))
+        show(["run", "epochs", "steps", "ms/step", "training", "measuring"], rows)
     total = sum(cost.training + cost.measuring for cost in estimates)
     note = f", {side_by_side} side by side" if side_by_side > 1 else ""
     print(f"about {duration(total / side_by_side)} on this machine{note}")

@@ -25,6 +25,7 @@ import pandas as pd
 from tvae import paper
 from tvae.paper import METRICS, report
 from tvae.runs import ledger, sweep
+from tvae.text import table as text_table
 from tvae.training.configuration import RunConfig
 
 __all__ = [
@@ -246,8 +247,7 @@ def text(table: pd.DataFrame, metrics: Sequence[str] = METRICS) -> str:
 
     `epochs` is how long our run was trained. Rows that neither the paper nor we have are left out.
     """
-    head = ["model", "d", "epochs", "", *metrics]
-    lines = [head]
+    lines = []
     for _, row in table.iterrows():
         name = [row["label"], str(row["d"])]
         epochs = "" if pd.isna(row["epochs"]) else f"{row['epochs']:.0f}"
@@ -264,14 +264,7 @@ def text(table: pd.DataFrame, metrics: Sequence[str] = METRICS) -> str:
         if ours and printed:
             cells = [report.number(row[m] - row[f"{m}_paper"], m, sign=True) for m in metrics]
             lines.append(["", "", "", "ours − paper", *cells])
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i in (0, 3) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+    return text_table(["model", "d", "epochs", "", *metrics], lines, left=(0, 3))
 
 
 def compact(

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from tvae import paper
+from tvae import paper, text
 from tvae.paper import METRICS
 from tvae.runs import ledger, sweep
 
@@ -163,51 +163,29 @@ def _sections(found: pd.DataFrame) -> list[tuple[str, list[list[str]]]]:
 
 
 _HEAD = ["model", "d", "seed", "", *METRICS]
+_LEFT = (0, 3)  # columns of words
 
 
-def _text(sections: list[tuple[str, list[list[str]]]]) -> str:
-    blocks = []
-    for title, lines in sections:
-        rows = [_HEAD, *lines]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-        body = []
-        for number, row in enumerate(rows):
-            if number > 1 and row[0]:
-                body.append("")
-            cells = [
-                cell.ljust(width) if i in (0, 3) else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            body.append("  ".join(cells).rstrip())
-        blocks.append("\n".join([title, "=" * len(title), *body]))
-    return "\n\n".join(blocks)
+def _text(title: str, lines: list[list[str]]) -> str:
+    apart = [
+        row for n, line in enumerate(lines) for row in ([[], line] if n and line[0] else [line])
+    ]
+    return "\n".join([title, "=" * len(title), text.table(_HEAD, apart, left=_LEFT)])
 
 
-def _markdown(sections: list[tuple[str, list[list[str]]]]) -> str:
-    blocks = []
-    for title, lines in sections:
-        align = [":--" if i in (0, 3) else "--:" for i in range(len(_HEAD))]
-        rows = [_HEAD, align, *lines]
-        body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-        blocks.append("\n".join([f"### {title}", "", *body]))
-    return "\n\n".join(blocks)
+def _markdown(title: str, lines: list[list[str]]) -> str:
+    return f"### {title}\n\n{text.table(_HEAD, lines, left=_LEFT, markdown=True)}"
 
 
-def _latex(sections: list[tuple[str, list[list[str]]]]) -> str:
+def _latex(title: str, lines: list[list[str]]) -> str:
     def tex(cell: str) -> str:
         cell = cell.replace("_", r"\_").replace("± s.e.", r"$\pm$ s.e.").replace("^R", r"$^R$")
         return cell.replace("−", "$-$")
 
-    blocks = []
-    for title, lines in sections:
-        columns = "".join("l" if i in (0, 3) else "r" for i in range(len(_HEAD)))
-        body = [r"% needs \usepackage{booktabs}", rf"\begin{{tabular}}{{{columns}}}"]
-        body += [r"\toprule", rf"\multicolumn{{{len(_HEAD)}}}{{l}}{{{tex(title)}}} \\", r"\midrule"]
-        body += [" & ".join(map(tex, _HEAD)) + r" \\", r"\midrule"]
-        body += [" & ".join(map(tex, row)) + r" \\" for row in lines]
-        body += [r"\bottomrule", r"\end{tabular}"]
-        blocks.append("\n".join(body))
-    return "\n\n".join(blocks)
+    table = pd.DataFrame(lines, columns=_HEAD).map(tex).rename(columns=tex)
+    columns = "".join("l" if i in _LEFT else "r" for i in range(len(_HEAD)))
+    written = table.to_latex(index=False, escape=False, column_format=columns, caption=tex(title))
+    return "% needs \\usepackage{booktabs}\n" + written.rstrip()
 
 
 def report(
@@ -230,7 +208,8 @@ def report(
         results, dataset=dataset, action=action, d=d, preset=preset, tag=tag if tag else ""
     )
     sections = _sections(found)
-    text = {"text": _text, "markdown": _markdown, "latex": _latex}[format](sections)
+    write = {"text": _text, "markdown": _markdown, "latex": _latex}[format]
+    blocks = [write(title, lines) for title, lines in sections]
     notes = []
     everything = ledger.table(results, failed=True)
     if not tag:
@@ -245,4 +224,4 @@ def report(
         notes = [f"% {note}" for note in notes]
     if not sections:
         notes.insert(0, ("% " if format == "latex" else "") + "The ledger holds no such run.")
-    return "\n\n".join(part for part in (text, "\n".join(notes)) if part)
+    return "\n\n".join([*blocks, "\n".join(notes)] if notes else blocks)

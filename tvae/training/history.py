@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvae import text
+
 __all__ = ["History"]
 
 # shown in this order where present; other columns follow
@@ -50,19 +52,13 @@ class History(list[dict[str, Any]]):
         present = list(self[0])
         columns = [name for name in _COLUMNS if name in present]
         columns += [name for name in present if name not in columns and name not in _HIDDEN]
-        widths = [max(len(name), 8) for name in columns]
-        widths[0] = len("epoch")
-        lines = ["  ".join(f"{name:>{width}}" for name, width in zip(columns, widths, strict=True))]
-        for number, row in enumerate(self, 1):
-            if number % every == 0 or number == len(self):
-                cells = zip(columns, widths, strict=True)
-                lines.append("  ".join(_cell(row.get(name), width) for name, width in cells))
-        if self.capped:
-            lines.append(f"cut short after {self[-1]['step']} steps")
-        return "\n".join(lines)
+        kept = [row for n, row in enumerate(self, 1) if n % every == 0 or n == len(self)]
+        rows = [[_cell(row.get(name)) for name in columns] for row in kept]
+        short = f"\ncut short after {self[-1]['step']} steps" if self.capped else ""
+        return text.table(columns, rows, left=(), at_least=8) + short
 
 
-def _cell(value: Any, width: int) -> str:
+def _cell(value: Any) -> str:
     if value is None:
-        return f"{'–':>{width}}"
-    return f"{value:>{width}.2f}" if isinstance(value, float) else f"{value:>{width}}"
+        return "–"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

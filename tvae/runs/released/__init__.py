@@ -27,13 +27,22 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
 
-from tvae import models
+from tvae import models, text
 from tvae.runs import ledger
 from tvae.evaluation import METRICS
 from tvae.files import atomic_write
 from tvae.training import RunConfig
 
-__all__ = ["LIMIT", "ReleaseError", "configuration", "entry", "names", "pretrained", "release", "resolve"]
+__all__ = [
+    "LIMIT",
+    "ReleaseError",
+    "configuration",
+    "entry",
+    "names",
+    "pretrained",
+    "release",
+    "resolve",
+]
 
 FORMAT = "tvae released weights"
 #: The weights of all released models together may take this many bytes.
@@ -130,6 +139,25 @@ def _load(name: str, folder: Path) -> torch.nn.Module:
     return model.eval().requires_grad_(False)
 
 
+class _Table(pd.DataFrame):
+    """All columns, of which a terminal of 80 characters shows what tells one model from another."""
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return pd.DataFrame  # a part of it is an ordinary table
+
+    def __repr__(self) -> str:
+        """A line for each model; `trained` are preset and epochs, `MB` is the size of the weights."""
+        digits = {"nllx0": 1, "kl0": 1, "mll": 1, "knn_in": 3, "knn_out": 3, "megabytes": 1}
+        if not {"preset", "epochs", *digits} <= set(self.columns):
+            return super().__repr__()  # somebody has made another table of it
+        rows = []
+        for name, row in self.iterrows():
+            cells = ["–" if pd.isna(row[key]) else f"{row[key]:.{n}f}" for key, n in digits.items()]
+            rows.append([str(name), f"{row['preset']} {row['epochs']}", *cells])
+        return text.table(["name", "trained", *list(digits)[:-1], "MB"], rows, left=(0, 1))
+
+
 def _table(folder: Path) -> pd.DataFrame:
     rows = []
     for name in names(folder):
@@ -145,7 +173,7 @@ def _table(folder: Path) -> pd.DataFrame:
             }
         )
     columns = ["name", "preset", "epochs", *METRICS, "megabytes"]
-    return pd.DataFrame(rows, columns=columns).set_index("name")
+    return _Table(pd.DataFrame(rows, columns=columns).set_index("name"))
 
 
 @overload
@@ -160,7 +188,8 @@ def pretrained(name: str | None = None, *, folder: str | os.PathLike[str] | None
     """A trained model by name (`mnist-A-25`, `fashion-mnist-VAE+-25`, `omniglot-T-25`), offline.
 
     Returns a `VAE` or `TVAE` in evaluation mode with float32 weights. Without a name: a table of all
-    released models with their metrics as the ledger has them. `folder` is where the files lie; by
+    released models with their metrics as the ledger has them, of which the most important columns
+    are printed. `folder` is where the files lie; by
     default inside the package.
     """
     place = _folder(folder)
