@@ -94,12 +94,12 @@ def read_images(
         images = _read_folder(path, shape)
     elif path.suffix == ".npy":
         images = _read_array(path)
-    elif what in data.NAMES:
+    elif what in data.names():
         images = data.load(what, split, source=source, root=root).images
     else:
         raise ValueError(
             f"{what} is neither a folder, nor an .npy file, nor a data set "
-            f"({', '.join(data.NAMES)})."
+            f"({', '.join(data.names())})."
         )
     images = check_images(images, shape, name=what)
     return images if images.dtype == torch.uint8 else images.float()

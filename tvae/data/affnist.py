@@ -22,28 +22,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from tvae.data import digits, embedded
+from tvae.data import affnist_mat, digits
 from tvae.data.affnist_maps import (
     CANVAS,
     PUBLISHED,
     Parameters,
     Ranges,
+    chosen,
     ink_extremes,
     parameters,
     render,
 )
-from tvae.data.counter_based import words
 from tvae.data.dataset import Dataset, describe
+from tvae.data.entries import Entry, Source
 from tvae.data.resampling import in_blocks, resize
 
 __all__ = [
     "ANCHORS",
     "CANVAS",
+    "ENTRY",
     "PUBLISHED",
     "SOURCES",
     "SPLITS",
@@ -68,22 +70,6 @@ SOURCES = ("full", "mat", "regenerated", "embedded")
 
 # Images per step: small enough that a step's grid (3 MB) stays in the cache.
 _BLOCK = 256
-
-
-def chosen(total: int, count: int | None, seed: int, split: str) -> torch.Tensor:
-    """Which of `total` images to use, ascending: all, or `count` of them drawn without repetition.
-
-    Every image gets a random number of its own, and the `count` smallest win. So a smaller choice
-    lies within a larger one of the same seed.
-    """
-    if count is None or count == total:
-        return torch.arange(total)
-    if isinstance(count, bool) or not 0 < count <= total:
-        raise ValueError(
-            f"AffNIST ({split}) has {total:,} images here: count must be 1 to that, not {count}."
-        )
-    keys = words(seed, f"affnist/{split}/choice", np.arange(total))
-    return torch.from_numpy(np.sort(np.argpartition(keys, count - 1)[:count]))
 
 
 def _check_names(split: str, source: str, path: Path | None) -> None:
@@ -226,7 +212,7 @@ def originals(split: str, source: str = "regenerated", root: Path | None = None)
     """
     part = "test" if split == "test" else "train"
     if source == "embedded":
-        mnist = embedded.sample("mnist", part)
+        mnist = digits.sample("mnist", part)
     else:
         mnist = digits.full("mnist", part, "full", root)
     if split == "test":
@@ -251,8 +237,6 @@ def stream(
     _check_names(split, source, path)
     _check_chunk(chunk, size)
     if source in ("full", "mat"):
-        from tvae.data import affnist_mat
-
         return affnist_mat.read_chunks(
             split, count=count, seed=seed, size=size, chunk=chunk, root=root, path=path
         )
@@ -284,11 +268,37 @@ def load(
     """
     _check_names(split, source, path)
     if source in ("full", "mat"):
-        from tvae.data import affnist_mat
-
         total = affnist_mat.total(split, root=root, path=path)
         chunks = stream(
             split, source=source, count=count, seed=seed, size=size, root=root, path=path
         )
         return _collect(chunks, total if count is None else count)
     return regenerate(originals(split, source, root), count, seed, size=size, source=source)
+
+
+def _find(split: str, source: str, root: Path | None) -> object:
+    """The files of a split, of AffNIST itself or of the MNIST that it is made from."""
+    if source == "regenerated":
+        return digits.files("mnist", "test" if split == "test" else "train", "full", root)
+    return affnist_mat.find(split, root)
+
+
+ENTRY = Entry(
+    name="affnist",
+    title="AffNIST",
+    embedded=partial(load, source="embedded", root=None),
+    embedded_as="made from the MNIST sample",
+    embedded_splits=SPLITS,
+    read=load,
+    find=_find,
+    sources=(
+        Source("mat", affnist_mat.FOLDER, fetch="affnist"),
+        Source("regenerated", "MNIST/raw", fetch="mnist"),
+    ),
+    splits=SPLITS,
+    download=affnist_mat.download,
+    known_shape=(1, 28, 28),
+    known_counts=(1_600_000, 320_000),
+    terms="freely available, without restrictions (T. Tieleman)",
+    checksums=affnist_mat.CHECKSUMS,
+)

@@ -21,13 +21,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from tvae.data.affnist import chosen
-from tvae.data.affnist_maps import CANVAS
+from tvae.data.affnist_maps import CANVAS, chosen
 from tvae.data.dataset import Dataset, describe
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
 
-__all__ = ["FOLDER", "PLACES", "find", "read_chunks", "read_file", "total"]
+__all__ = [
+    "CHECKSUMS",
+    "FOLDER",
+    "PLACES",
+    "URL",
+    "download",
+    "find",
+    "read_chunks",
+    "read_file",
+    "total",
+]
 
 FOLDER = "affNIST"
 PLACES = MappingProxyType(
@@ -37,6 +46,31 @@ PLACES = MappingProxyType(
         "test": ("test_batches.zip", "test_batches", "test.mat", "test.mat.zip"),
     }
 )
+
+URL = "https://www.cs.toronto.edu/~tijmen/affNIST/32x/transformed/"
+CHECKSUMS = MappingProxyType(
+    {
+        "training_batches.zip": (
+            "sha256:b6aa79e6d659111ff4c704c241cc86b828e468a5d6f7a1c5b888e6a3af3b3963"
+        ),
+        "validation_batches.zip": (
+            "sha256:c613d7718fd93f1fb2f6a90cc18b97f6ec2b76929559374f79aa7081bdfd358c"
+        ),
+        "test_batches.zip": (
+            "sha256:83f829c01c021fa731e062e7671b0075a3e8de0a511fb6b5d403458528d0e0d1"
+        ),
+        "test.mat.zip": "sha256:2cde38ec83ee2ebfd7b901f8be5a09efb17a1bda04771f9b4905751eb945c01a",
+    }
+)
+
+
+def download(root: Path) -> None:
+    """Fetch the archives of the training and the test split from the publisher."""
+    from torchvision.datasets.utils import download_url  # seconds to import
+
+    for file in (PLACES["train"][0], PLACES["test"][0]):
+        if not (root / FOLDER / file).is_file():
+            download_url(URL + file, str(root / FOLDER), file)
 
 
 def find(split: str, root: Path | None = None, path: Path | None = None) -> Path:

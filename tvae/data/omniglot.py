@@ -19,11 +19,13 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import torch
 
+from tvae.data import glyphs
 from tvae.data.dataset import Dataset, describe
+from tvae.data.entries import Entry, Source, by_torchvision
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
 
-__all__ = ["FOLDER", "FULL", "SMALL", "SMALL_TEST", "SMALL_TRAIN", "find", "load"]
+__all__ = ["ENTRY", "FOLDER", "FULL", "SMALL", "SMALL_TEST", "SMALL_TRAIN", "find", "load"]
 
 FOLDER = "omniglot-py"
 FULL = {"train": "images_background", "test": "images_evaluation"}
@@ -150,3 +152,45 @@ def load(
         classes=["/".join(character) for character in characters],
         groups=[alphabet for alphabet, _ in characters],
     )
+
+
+def _download(root: Path) -> None:
+    for background in (True, False):
+        by_torchvision("Omniglot", root, background=background)
+
+
+_SMALL_URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python/"
+
+ENTRY = Entry(
+    name="omniglot",
+    title="Omniglot",
+    embedded=glyphs.load,
+    embedded_as="stand-in: glyphs",
+    read=load,
+    find=find,
+    sources=(
+        Source("torchvision", FOLDER, fetch="omniglot"),
+        Source(
+            "small",
+            FOLDER,
+            by_hand=f"put {SMALL[0]}.zip and {SMALL[1]}.zip there, from {_SMALL_URL}",
+        ),
+    ),
+    splits=("train", "test", "all"),
+    download=_download,
+    known_shape=(1, 28, 28),
+    known_counts=(19_280, 13_180),
+    shared_classes=False,  # other alphabets test than train
+    epoch_images=60_000,  # smaller than MNIST, but trained for as many steps
+    terms="MIT (B. Lake)",
+    checksums={
+        "images_background.zip": "md5:68d2efa1b9178cc56df9314c21c6e718",
+        "images_evaluation.zip": "md5:6b91aef0f799c5bb55b94e3f2daec811",
+        "images_background_small1.zip": (
+            "sha256:f38eb80f801274ac2b4dff5b24289016bfaba4a7d5bb50deebf27104ad6cb8a4"
+        ),
+        "images_background_small2.zip": (
+            "sha256:3ccaa407515a8778e5d0861875af38b17e418f301ad5bb3b5a6b65d901a41c7f"
+        ),
+    },
+)
