@@ -11,9 +11,15 @@ Originals: 50,000 MNIST training images (train), the other 10,000 (validation), 
 images (test), so 1,600,000 / 320,000 / 320,000 images. Image number k is version k // N of original
 k % N.
 
-Settled here, because what is published does not say or no published file was at hand to compare
-with: that the *first* 50,000 training images are the training originals; the order of the images;
-the order in which expansion, shear and rotation are composed; bilinear interpolation.
+Compared with 60 published records of the just-centred version (`tests/data/test_affnist.py`): an
+identity map here gives their pixels exactly, the original upright within a border of 6. Their
+`original_id` is 50,001 to 50,060, which should be validation originals, and they are MNIST training
+images from all over the file, only 10 of them beyond its 50,000th: the publisher numbered the
+training images in another order, which is not known.
+
+Settled here, because no published record tells: that the *first* 50,000 training images are the
+training originals (very likely not the published choice, but one of the same kind); the order of the
+images; the order in which expansion, shear and rotation are composed; bilinear interpolation.
 
 The maps themselves, and where ink may lie, are in `tvae.data.affnist_maps`.
 """

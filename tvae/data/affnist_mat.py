@@ -3,8 +3,14 @@
 Looked for under the data root in `affNIST/`: for the training split `training_batches.zip` or the
 folder `training_batches`, for validation `validation_batches...`, for test `test_batches...`,
 `test.mat` or `test.mat.zip`. Folders and archives hold `1.mat` to `32.mat`, with equally many images
-(which is checked). The reader follows the description of the format; its tests write such files
-themselves.
+(which is checked).
+
+Convention, as 60 published records of the just-centred version (untransformed originals) show it:
+every field has one column per case; a column of `image` is the canvas row by row, upright, with the
+original's pixels unchanged within a border of 6; the matrices take (x, y) to (m₀ x + m₁ y + m₂,
+m₃ x + m₄ y + m₅), so that `matrix_old_to_new` is (1, 0, 6, 0, 1, 6) there; of the six values of
+`human_readable_transform` the third and fourth are the expansions, 1, and the others 0.
+`original_id` counts from 1 in an order of the publisher's own, not MNIST's: see `affnist`.
 """
 
 from __future__ import annotations
@@ -45,6 +51,13 @@ PLACES = MappingProxyType(
         "validation": ("validation_batches.zip", "validation_batches"),
         "test": ("test_batches.zip", "test_batches", "test.mat", "test.mat.zip"),
     }
+)
+_PARAMETERS = (
+    "human_readable_transform",
+    "matrix_old_to_new",
+    "matrix_new_to_old",
+    "original_id",
+    "affNIST_id",
 )
 
 URL = "https://www.cs.toronto.edu/~tijmen/affNIST/32x/transformed/"
@@ -111,10 +124,9 @@ def _members(place: Path) -> list[str]:
 
 
 def read_file(file: Any, where: str) -> dict[str, torch.Tensor]:
-    """One .mat file: images (n, 1, 40, 40) uint8, labels (n,) int64, and the parameters it has.
+    """One .mat file: images (n, 1, 40, 40) uint8, labels (n,) int64, and the `_PARAMETERS` it has.
 
-    `human_readable_transform` and `affine_transformation` are passed on as (n, ...) float64 rows,
-    unchanged: their columns are the publisher's.
+    These are passed on unchanged, one row for each case.
     """
     from scipy.io import loadmat  # a second to import, so only when needed
 
@@ -141,13 +153,12 @@ def read_file(file: Any, where: str) -> dict[str, torch.Tensor]:
         "images": torch.from_numpy(np.ascontiguousarray(image.T)).reshape(n, 1, CANVAS, CANVAS),
         "labels": torch.from_numpy(labels.astype(np.int64)),
     }
-    for name in ("human_readable_transform", "affine_transformation"):
+    for name in _PARAMETERS:
         if name in (struct.dtype.names or ()):
             rows = np.asarray(struct[name], dtype=np.float64)
-            if rows.shape[-1] == n and rows.shape[0] != n:  # cases in columns, as the images are
-                rows = np.moveaxis(rows, -1, 0)
-            if rows.shape[0] == n:
-                result[name] = torch.from_numpy(np.ascontiguousarray(rows))
+            if rows.ndim != 2 or rows.shape[1] != n:
+                raise ValueError(f"{where}: {name} must have {n} columns, not shape {rows.shape}.")
+            result[name] = torch.from_numpy(np.ascontiguousarray(rows.T))
     return result
 
 
