@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvae import actions
+from tvae import actions, data
 from tvae.training import configuration
-from tvae.training.configuration import DATASETS, RunConfig
+from tvae.training.configuration import RunConfig
 
 
 def test_the_paper_preset_is_as_printed():
@@ -96,7 +96,7 @@ def test_a_missing_field_is_named():
 
 
 @given(
-    dataset=st.sampled_from(DATASETS),
+    dataset=st.sampled_from(data.names()),
     action=st.sampled_from(actions.letters()),
     residual=st.booleans(),
     half=st.integers(1, 60),

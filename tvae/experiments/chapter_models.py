@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tvae import data
 from tvae.runs import execution, released
 from tvae.runs.sweep import Job
 from tvae.training import get_preset, pick_device, train
@@ -20,8 +21,6 @@ from tvae.training import get_preset, pick_device, train
 __all__ = ["job", "origin", "trained"]
 
 _MODELS = {"VAE": "vae", "VAE+": "vae+"}
-#: Omniglot is smaller than MNIST: its runs make as many steps as a run on so many images.
-_EPOCH_IMAGES = {"omniglot": 60_000}
 
 
 def job(name: str, preset: str, seed: int = 0) -> Job:
@@ -44,7 +43,7 @@ def job(name: str, preset: str, seed: int = 0) -> Job:
         d=int(d),
         seed=seed,
         preset=preset,
-        epoch_images=_EPOCH_IMAGES.get(dataset) if preset != "quick" else None,
+        epoch_images=data.entry(dataset).epoch_images if preset != "quick" else None,
     )
 
 

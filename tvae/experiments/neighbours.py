@@ -16,6 +16,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from tvae import data
 from tvae.data import Dataset
 from tvae.evaluation.sample_efficiency import Curve, Estimate, grouped_mean
 from tvae.experiments import figures
@@ -48,7 +49,7 @@ __all__ = [
 SOURCES = ("paper", "ledger", "here")
 #: Representations that are no model of the book: greys, dashed.
 _GREYS = {"pixels": ("#333333", "*"), "PCA": ("#777777", "h"), "untrained": ("#AAAAAA", "1")}
-_TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+_TITLES = {name: data.entry(name).title for name in ("mnist", "fashion-mnist")}
 
 
 # --- tables and sentences -----------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from tvae import paper, text
+from tvae import data, paper, text
 from tvae.paper import METRICS
 from tvae.runs import ledger, sweep
 
@@ -23,7 +23,6 @@ __all__ = ["BASELINES", "FORMATS", "LABELS", "compare", "is_label", "label_of", 
 
 FORMATS = ("text", "markdown", "latex")
 
-_DATASETS = (*paper.DATASETS, "celeba", "affnist", "glyphs", "faces")
 #: The eleven kinds of model in the paper's tables, and the baselines that they lack.
 LABELS = ("A", "M", "M^R", "MA", "MA^R", "T", "T^R", "N", "N^R", "VAE+", "VAE")
 BASELINES = {"pca": "PCA", "untrained": "untrained", "pixels": "pixels"}
@@ -120,7 +119,7 @@ def _sections(found: pd.DataFrame) -> list[tuple[str, list[list[str]]]]:
     sections = []
     keys = sorted(
         set(zip(found["dataset"], found["preset"], found["tag"], strict=True)),
-        key=lambda key: (_position(key[0], _DATASETS), key),
+        key=lambda key: (_position(key[0], data.names()), key),
     )
     labels = (*LABELS, *BASELINES.values())
     for dataset, preset, tag in keys:

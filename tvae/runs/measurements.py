@@ -35,8 +35,11 @@ __all__ = [
     "model_metrics",
 ]
 
-#: Whose train and test classes differ, so that there is no kNN accuracy in sample.
-NO_IN_SAMPLE = ("omniglot", "glyphs", "celeba", "faces")
+
+def _shares_classes(test: Dataset) -> bool:
+    """Whether the training images have the same classes, so that there is a kNN in sample."""
+    name = test.provenance.name
+    return name not in data.names() or data.entry(name).shared_classes
 
 
 def affnist(
@@ -120,7 +123,7 @@ def model_metrics(
     the plain mean over `likelihood_images` test images.
     """
     target = measures.get("likelihood_error")
-    labelled = test.provenance.name not in NO_IN_SAMPLE
+    labelled = _shares_classes(test)
     found = evaluation.evaluate(
         model,
         test,
@@ -232,7 +235,7 @@ def baseline_metrics(
     cache: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
     """The kNN columns of raw pixels, of PCA fitted on the training images, of an untrained encoder."""
-    labelled = test.provenance.name not in NO_IN_SAMPLE
+    labelled = _shares_classes(test)
     # Pixels out of sample have nothing to do with the data set, and take longest of all.
     keep = isinstance(embedding, evaluation.Pixels) and cache is not None
     found = evaluation.evaluate(

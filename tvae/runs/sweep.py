@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -42,6 +43,7 @@ from typing import Any
 
 import yaml
 
+from tvae import data
 from tvae.runs import ledger
 from tvae.training import configuration
 from tvae.training.configuration import RunConfig
@@ -74,8 +76,6 @@ _MEASURING = (
 )
 _OTHER = ("epoch_images", "max_steps", "tag")
 _KEYS = (*_AXES, *_TRAINING, *_MEASURING, *_OTHER)
-
-_IMAGE_SIZE = {"celeba": 3 * 64 * 64, "faces": 3 * 64 * 64}
 
 
 def even(action: str | None, d: int) -> int:
@@ -260,7 +260,7 @@ def _block(block: Mapping[str, Any]) -> Iterable[Job]:
         else:
             kinds = [(None, False)]
         for (action, rest), seed in itertools.product(kinds, seeds):
-            size = _IMAGE_SIZE.get(dataset, 28 * 28) if model == "pixels" else even(action, d)
+            size = math.prod(data.entry(dataset).shape) if model == "pixels" else even(action, d)
             # nothing is drawn for raw pixels and PCA, so they have no second seed
             own = seed if model not in ("pixels", "pca") else 0
             yield Job(dataset, model, action, rest, size, own, preset, **common)

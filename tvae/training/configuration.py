@@ -19,12 +19,8 @@ from tvae import actions, data
 from tvae.checks import check_dimension
 from tvae.transforms import Triplets
 
-__all__ = ["DATASETS", "MODELS", "PRESETS", "Preset", "RunConfig", "get_preset"]
+__all__ = ["MODELS", "PRESETS", "Preset", "RunConfig", "get_preset"]
 
-#: Data sets a run can be trained on. AffNIST is for testing out of sample, but it can be trained on
-#: too; `glyphs` and `faces` are the embedded stand-ins for Omniglot and CelebA. Those that
-#: `data.register` adds come on top.
-DATASETS = ("mnist", "fashion-mnist", "omniglot", "celeba", "affnist", "glyphs", "faces")
 MODELS = ("tvae", "vae", "vae+")
 
 
@@ -110,10 +106,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "families", tuple(self.families))
-        if self.dataset not in data.names():
-            raise ValueError(
-                f"There is no data set {self.dataset!r}; choose one of {', '.join(data.names())}."
-            )
+        data.entry(self.dataset)  # refuses a data set that there is not
         if self.model not in MODELS:
             raise ValueError(
                 f"There is no model {self.model!r}; choose one of {', '.join(MODELS)}."
