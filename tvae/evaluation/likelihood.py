@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 
 from tvae.data import Dataset
-from tvae.evaluation.inference import batches, evaluating, pixels_of
+from tvae.evaluation.inference import batches, pixels_of
 from tvae.evaluation.statistics import Estimate
-from tvae.models import VAE
+from tvae.models import VAE, evaluating
 from tvae.seeding import generator as named_generator
 
 __all__ = ["LogLikelihood", "log_likelihood"]

@@ -22,11 +22,11 @@ from typing import Any
 import torch
 
 from tvae.data import Dataset
-from tvae.evaluation.inference import BATCH, Embedding, batches, embed, evaluating, pixels_of
+from tvae.evaluation.inference import BATCH, Embedding, batches, embed, pixels_of
 from tvae.evaluation.knn import Neighbours, vote
 from tvae.evaluation.likelihood import log_likelihood
 from tvae.evaluation.statistics import Estimate
-from tvae.models import TVAE, VAE, Views, reparameterise
+from tvae.models import TVAE, VAE, Views, evaluating, reparameterise
 from tvae.objective import tvae_terms, vae_terms
 from tvae.seeding import generator
 from tvae.transforms import Triplets
