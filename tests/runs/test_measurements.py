@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
 from tvae import data, evaluation
-from tvae.evaluation.statistics import grouped_error
+from tvae.evaluation.statistics import Estimate
 from tvae.models import TVAE, VAE
 from tvae.runs import measurements
 from tvae.runs.sweep import Job
@@ -183,7 +183,7 @@ def test_accuracies_out_of_sample_are_counted_by_digit(train, test):
         evaluation.vote(anchors.labels[index(queries.floats().flatten(1)).indices])
         == queries.labels
     ).double()
-    expected = grouped_error(right, groups)
+    expected = Estimate.of(right, groups).standard_error
     assert found["standard_errors"]["knn_out"] == pytest.approx(expected, rel=1e-9)
 
 

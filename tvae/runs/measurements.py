@@ -19,8 +19,9 @@ from tvae.checks import check_images
 from tvae.data import Dataset, Provenance
 from tvae.data.affnist import originals as affnist_originals
 from tvae.evaluation import normalisation
+from tvae.evaluation.inference import batches
 from tvae.files import atomic_path, atomic_write
-from tvae.models import TVAE, VAE
+from tvae.models import TVAE, VAE, evaluating
 from tvae.objective import vae_terms
 from tvae.training.configuration import RunConfig
 from tvae.seeding import generator
@@ -162,7 +163,6 @@ def _measured(found: evaluation.Metrics) -> dict[str, Any]:
     }
 
 
-@torch.no_grad()
 def log_likelihood_of_all(
     model: VAE,
     test: Dataset,
@@ -189,11 +189,9 @@ def log_likelihood_of_all(
     check_images(test.images, name="test")
     device = next(vae.parameters()).device
     noise = generator(seed, "likelihood/elbo", device)
-    bounds = []
-    for start in range(0, len(test), batch):
-        x = test.floats(slice(start, start + batch)).to(device)
-        bounds.append(-vae_terms(vae, x, noise).total().double().cpu())
-    elbo = torch.cat(bounds)
+    with evaluating(vae):
+        parts = [vae_terms(vae, x, noise).total() for x in batches(test.images, vae, batch)]
+    elbo = -torch.cat(parts).double().cpu()
     order = torch.randperm(len(test), generator=generator(seed, "likelihood/images"))
     draws = generator(seed, "likelihood/samples", device)
     gaps = torch.empty(0, dtype=torch.float64)
@@ -201,9 +199,7 @@ def log_likelihood_of_all(
     wanted = min(least, len(test))
     while len(gaps) < wanted:
         index = order[len(gaps) : wanted]
-        found = evaluation.log_likelihood(
-            vae, test.floats(index).to(device), samples=samples, generator=draws
-        )
+        found = evaluation.log_likelihood(vae, test.images[index], samples, draws)
         gaps = torch.cat([gaps, found.per_image.double().cpu() - elbo[index]])
         sizes = torch.cat([sizes, found.sizes])
         spread = float(gaps.std()) if len(gaps) > 1 else 0.0

@@ -26,6 +26,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from tvae import objective
+from tvae.checks import to_floats
 from tvae.models import TVAE, VAE, Views
 from tvae.seeding import generator
 from tvae.transforms import Triplets, warp
@@ -235,10 +236,11 @@ class Loop:
         if self.fabric.world_size > 1:
             noise = SharedNoise(noise, self.share, self.schedule.batch_size)
         if self.triplets is None:
-            return Batch((floats(self.images[index[self.share]]),), noise)
+            return Batch((to_floats(self.images[index[self.share]], torch.float32),), noise)
         three = isinstance(self.model, TVAE)
         make = three_views if three else one_view
-        images, draws = floats(self.images[index]), self.generators["triplets"]
+        images = to_floats(self.images[index], torch.float32)
+        draws = self.generators["triplets"]
         return Batch(make(self.triplets, images, draws, self.share), noise)
 
     @torch.no_grad()
@@ -248,7 +250,9 @@ class Loop:
         self.model.eval()
         sums: Tensor | None = None
         for chunk in images.split(_TEST_CHUNK):
-            terms = self.module(Batch((floats(chunk),), noise)).cpu().double() * len(chunk)
+            terms = self.module(
+                Batch((to_floats(chunk, torch.float32),), noise)
+            ).cpu().double() * len(chunk)
             sums = terms if sums is None else sums + terms
         assert sums is not None
         means = dict(zip(self.loss.names, (sums / len(images)).tolist(), strict=True))
@@ -326,11 +330,6 @@ class Loop:
         )
         self.fabric.strategy.precision.load_state_dict(dict(plain["scaler"]))
         self.epoch, self.step = epoch, step
-
-
-def floats(images: Tensor) -> Tensor:
-    """The images as float32 in [0, 1]; uint8 ones are divided by 255."""
-    return images.float().div_(255) if images.dtype == torch.uint8 else images.float()
 
 
 def three_views(
