@@ -1,0 +1,876 @@
+/* The τ explorer: fills every <div class="tau-explorer"> of a page.
+
+     <div class="tau-explorer" data-form="full"></div>        everything, state in the page's address
+     <div class="tau-explorer" data-form="compact"></div>     one triplet, and its τ on other images
+     data-model="mnist-A-25"                                  the model to begin with
+
+   Nothing is loaded before a mount comes near the screen; then the library, the images and one
+   model. Models and images are scripts that call TauExplorer.receive, since a page opened from a
+   disk may load scripts but not fetch data. The mathematics is in engine.js. */
+"use strict";
+
+(() => {
+  const BASE = new URL(".", document.currentScript.src).href;
+  const TIMES = 8; // how often τ is applied at most
+  const COLUMNS = 10; // images of a row
+
+  /* ---- Loading ---- */
+
+  const received = { library: {}, catalogue: {}, images: {}, model: {} };
+  const loading = new Map();
+
+  function script(path) {
+    if (!loading.has(path))
+      loading.set(
+        path,
+        new Promise((resolve, reject) => {
+          const tag = document.createElement("script");
+          tag.src = BASE + path;
+          tag.async = false; // side by side, but run in this order
+          tag.onload = resolve;
+          tag.onerror = () => {
+            loading.delete(path); // another try may have more luck
+            reject(new Error(`The file ${path} could not be loaded.`));
+          };
+          document.head.append(tag);
+        }),
+      );
+    return loading.get(path);
+  }
+
+  let started = null;
+  function library() {
+    const files = ["vendor/tf-core.min.js", "vendor/tf-backend-wasm.min.js", "vendor/wasm.js", "engine.js"];
+    started ??= Promise.all(files.map(script)).then(() => {
+      const { base64 } = received.library.wasm;
+      delete received.library.wasm;
+      return TauEngine.start(base64);
+    });
+    return started;
+  }
+
+  const models = new Map();
+  async function loadModel(name) {
+    await Promise.all([script(`models/${name}.js`), library()]);
+    if (!models.has(name)) {
+      models.set(name, new TauEngine.Model(received.model[name]));
+      delete received.model[name]; // seven megabytes of text that nobody needs again
+    }
+    return models.get(name);
+  }
+
+  const sets = new Map();
+  async function loadImages(name) {
+    await Promise.all([script(`images/${name}.js`), library()]);
+    if (!sets.has(name)) {
+      const { labels, pixels } = received.images[name];
+      sets.set(name, { labels, pixels: Float32Array.from(TauEngine.bytesOf(pixels), (v) => v / 255) });
+    }
+    return sets.get(name);
+  }
+
+  /* ---- Small helpers ---- */
+
+  function element(tag, properties = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [key, value] of Object.entries(properties)) {
+      if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+      else if (key in made) made[key] = value;
+      else made.setAttribute(key, value);
+    }
+    made.append(...children);
+    return made;
+  }
+
+  const clamp = (v, low, high) => Math.min(high, Math.max(low, v));
+  const mix = (a, b, t) => a.map((v, k) => (1 - t) * v + t * b[k]);
+  const signed = (v, digits) => (v < 0 ? "−" : "+") + Math.abs(v).toFixed(digits);
+
+  /* Images side by side on one canvas, two pixels apart. */
+  function paint(canvas, images, n = images.length / 784) {
+    const gap = 2, width = n * 28 + (n - 1) * gap;
+    if (canvas.width !== width) [canvas.width, canvas.height] = [width, 28];
+    const context = canvas.getContext("2d");
+    const data = context.createImageData(width, 28);
+    for (let i = 0; i < n; i++)
+      for (let p = 0; p < 784; p++) {
+        const at = 4 * (Math.floor(p / 28) * width + i * (28 + gap) + (p % 28));
+        data.data[at] = data.data[at + 1] = data.data[at + 2] = Math.round(255 * images[i * 784 + p]);
+        data.data[at + 3] = 255;
+      }
+    context.putImageData(data, 0, 0);
+  }
+
+  /* Numbers as bars about a line; `groups` says how many belong together. */
+  function paintBars(canvas, values, most, groups) {
+    const scale = window.devicePixelRatio || 1;
+    const width = canvas.clientWidth || 300, height = canvas.clientHeight || 60;
+    [canvas.width, canvas.height] = [width * scale, height * scale];
+    const context = canvas.getContext("2d"), style = getComputedStyle(canvas);
+    context.scale(scale, scale);
+    const gap = 12, step = (width - gap * (groups.length - 1)) / values.length;
+    let x = 0, n = 0;
+    for (const group of groups) {
+      context.fillStyle = style.getPropertyValue("--tau-line");
+      context.fillRect(x, height / 2 - 0.5, group * step, 1);
+      context.fillStyle = style.color;
+      for (let k = 0; k < group; k++, n++, x += step) {
+        const length = (clamp(values[n] / most, -1, 1) * height) / 2;
+        context.fillRect(x + 0.15 * step, height / 2 - Math.max(length, 0), 0.7 * step, Math.abs(length));
+      }
+      x += gap;
+    }
+  }
+
+  /* ---- Drawing: strokes to an image as MNIST's are made ---- */
+
+  const PEN = 2.3; // the width of a stroke, in pixels of the image
+  const FINE = 6; // drawn this much finer, then averaged
+  let sheet = null;
+
+  function rasterise(strokes) {
+    const points = strokes.flat();
+    const out = new Float32Array(784);
+    if (!points.length) return out;
+    sheet ??= element("canvas", { width: 28 * FINE, height: 28 * FINE }).getContext("2d", {
+      willReadFrequently: true,
+    });
+    // MNIST's digits fill 20 × 20 pixels, and their centre of mass is in the middle
+    const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
+    const box = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    const zoom = Math.min((20 - PEN) / Math.max(box[1] - box[0], box[3] - box[2], 1e-6), 60);
+    let shift = [14 - (zoom * (box[0] + box[1])) / 2, 14 - (zoom * (box[2] + box[3])) / 2];
+    for (let pass = 0; pass < 2; pass++) {
+      sheet.setTransform(1, 0, 0, 1, 0, 0);
+      sheet.clearRect(0, 0, 28 * FINE, 28 * FINE);
+      Object.assign(sheet, { lineCap: "round", lineJoin: "round", lineWidth: PEN * FINE });
+      for (const stroke of strokes) {
+        sheet.beginPath();
+        for (const [x, y] of [stroke[0], ...stroke])
+          sheet.lineTo((zoom * x + shift[0]) * FINE, (zoom * y + shift[1]) * FINE);
+        sheet.stroke();
+      }
+      const ink = sheet.getImageData(0, 0, 28 * FINE, 28 * FINE).data;
+      out.fill(0);
+      for (let y = 0; y < 28 * FINE; y++)
+        for (let x = 0; x < 28 * FINE; x++)
+          out[28 * Math.floor(y / FINE) + Math.floor(x / FINE)] +=
+            ink[4 * (y * 28 * FINE + x) + 3] / 255 / FINE / FINE;
+      let mass = 0, right = 0, down = 0;
+      out.forEach((v, p) => {
+        mass += v;
+        right += v * ((p % 28) + 0.5);
+        down += v * (Math.floor(p / 28) + 0.5);
+      });
+      shift = [shift[0] + 14 - right / mass, shift[1] + 14 - down / mass];
+    }
+    return out.map((v) => Math.round(15 * v) / 15); // sixteen greys, which fit into an address
+  }
+
+  const packInk = (image) => {
+    let text = "";
+    for (let p = 0; p < 784; p += 2)
+      text += String.fromCharCode(16 * Math.round(15 * image[p]) + Math.round(15 * image[p + 1]));
+    return btoa(text).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
+  };
+  const unpackInk = (packed) => {
+    const text = atob(packed.replace(/-/g, "+").replace(/_/g, "/"));
+    if (text.length !== 392) throw new Error("not a drawn image");
+    return Float32Array.from({ length: 784 }, (_, p) => {
+      const byte = text.charCodeAt(p >> 1);
+      return (p % 2 ? byte & 15 : byte >> 4) / 15;
+    });
+  };
+
+  /* ---- What is said about each action ---- */
+
+  const TAU = {
+    A: (d) => `${d} numbers that are added to a code`,
+    M: (d) => `${d / 2} angles, one for each pair of numbers of a code`,
+    MA: (d) => `${d / 2} angles, one for each pair of numbers of a code`,
+    T: () => "a matrix with three bands: the diagonal, the one above it, the one below",
+    N: (d) => `${d} numbers that a network reads beside a code`,
+  };
+  const BANDS = { T: (d) => [d, d - 1, d - 1] };
+
+  /* ---- One explorer ---- */
+
+  let count = 0;
+
+  class Explorer {
+    constructor(mount) {
+      this.mount = mount;
+      this.full = mount.dataset.form !== "compact";
+      this.id = `tau${count++}`;
+      this.status = element("p", { className: "tau-status", role: "status" });
+      mount.append(this.status);
+      this.hidden = new Set(); // parts that are off the screen need no new images
+      this.peaks = {};
+      this.strokes = [];
+      this.ready = new Promise((resolve) => (this.resolve = resolve));
+    }
+
+    async start() {
+      try {
+        await script("catalogue.js");
+        this.catalogue = received.catalogue.all;
+        this.state = { ...this.defaults(), ...(this.full ? this.fromAddress() : {}) };
+        const size = (this.entry().bytes + 1.1e6) / 1e6;
+        this.say(`Loading the model, ${size.toFixed(0)} MB …`);
+        await this.bring();
+        this.build();
+        this.mount.classList.add("tau-live");
+        this.say("");
+        this.write();
+        this.compute();
+        this.resolve(this);
+      } catch (error) {
+        this.say(`The explorer could not start. ${error.message} The image above stays as it is.`);
+        console.warn(error);
+      }
+    }
+
+    say(text) {
+      this.status.textContent = text;
+    }
+
+    defaults() {
+      const model = this.mount.dataset.model || this.catalogue.models[0].name;
+      return {
+        model, image: 7, ink: null, family: "rotation", direction: 0, strength: 0.8,
+        k: 1, between: 0, mix: 1,
+      };
+    }
+
+    entry(name = this.state.model) {
+      const found = this.catalogue.models.find((m) => m.name === name);
+      if (!found) throw new Error(`There is no model ${name} on this site.`);
+      return found;
+    }
+
+    /* The model and the images that the state asks for. */
+    async bring() {
+      const { name, dataset } = this.entry();
+      const [model, images] = await Promise.all([loadModel(name), loadImages(dataset)]);
+      if (this.state.model !== name) return; // another one was chosen meanwhile
+      Object.assign(this, { model, images, codes: null });
+    }
+
+    /* ---- State and address ---- */
+
+    fromAddress() {
+      const given = new URLSearchParams(location.hash.slice(1)), state = {};
+      const number = (key, low, high) => {
+        const value = Number(given.get(key));
+        if (given.has(key) && Number.isFinite(value)) state[key] = clamp(value, low, high);
+      };
+      const has = (key, options) => options.includes(given.get(key)) && (state[key] = given.get(key));
+      has("model", this.catalogue.models.map((m) => m.name));
+      has("family", Object.keys(this.catalogue.most));
+      number("image", 0, 59);
+      number("direction", 0, 2);
+      number("strength", -1, 1);
+      number("k", 0, TIMES);
+      number("between", -1, 1);
+      number("mix", 0, 1);
+      for (const key of ["image", "direction", "k"])
+        if (key in state) state[key] = Math.round(state[key]);
+      try {
+        if (given.has("ink")) state.ink = unpackInk(given.get("ink"));
+      } catch {
+        this.say("The address holds a drawn image that cannot be read; it is left out.");
+      }
+      return state;
+    }
+
+    address() {
+      const { ink, image, ...rest } = this.state;
+      const all = { ...rest, ...(ink ? { ink: packInk(ink) } : { image }) };
+      return "#" + new URLSearchParams(all);
+    }
+
+    change(update) {
+      Object.assign(this.state, update);
+      if (!this.model) return;
+      this.write();
+      this.schedule();
+    }
+
+    schedule() {
+      // at most once for each frame, however fast a finger moves
+      this.frame ??= requestAnimationFrame(() => {
+        this.frame = null;
+        this.compute();
+      });
+      clearTimeout(this.saving);
+      this.saving = setTimeout(() => this.save(), 300); // browsers limit how often it may change
+    }
+
+    save() {
+      if (!this.full) return;
+      this.written = this.address();
+      history.replaceState(history.state, "", this.written);
+    }
+
+    async switchModel(name) {
+      const before = this.state.model;
+      if (name === before) return;
+      this.state.model = name;
+      this.say(`Loading ${name}, ${(this.entry().bytes / 1e6).toFixed(0)} MB …`);
+      try {
+        await this.bring();
+        this.say("");
+      } catch (error) {
+        this.state.model = before;
+        this.say(error.message);
+      }
+      this.change({});
+    }
+
+    /* ---- The page ---- */
+
+    build() {
+      const parts = [this.picker(), this.triplet(), this.controls()];
+      const panel = element("div", { className: "tau-main" }, ...parts);
+      this.panel = element("div", { className: "tau-panel" }, panel);
+      if (this.full) this.panel.append(this.codesPart());
+      this.panel.append(this.gallery());
+      if (this.full) this.panel.append(this.orbit(), this.between(), this.footer());
+      else {
+        this.more = element("a", { href: BASE + "../book/explorer.html" }, "Open the τ explorer");
+        const text = ": codes, other models, τ applied again and again.";
+        this.panel.append(element("p", { className: "tau-hint" }, this.more, text));
+      }
+      this.mount.insertBefore(this.panel, this.status);
+      const seen = new IntersectionObserver(
+        (entries) => {
+          for (const { target, isIntersecting } of entries)
+            this.hidden[isIntersecting ? "delete" : "add"](target);
+          this.schedule();
+        },
+        { rootMargin: "200px" },
+      );
+      this.panel.querySelectorAll("section").forEach((part) => seen.observe(part));
+      const repaint = () => this.schedule();
+      new MutationObserver(repaint).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+      addEventListener("resize", repaint);
+      addEventListener("beforeprint", () => {
+        this.hidden.clear();
+        this.compute();
+      });
+      addEventListener("hashchange", () => {
+        if (!this.full || location.hash === this.written || !location.hash.includes("=")) return;
+        const { model, ...rest } = { ...this.defaults(), ...this.fromAddress() };
+        Object.assign(this.state, rest);
+        this.switchModel(model);
+        this.change({});
+      });
+    }
+
+    canvas(label, className = "tau-strip") {
+      return element("canvas", { className, role: "img", "aria-label": label, width: 28, height: 28 });
+    }
+
+    slider(name, label, low, high, step, change) {
+      const id = `${this.id}-${name}`;
+      const output = element("output", { htmlFor: id });
+      const input = element("input", {
+        type: "range", id, min: low, max: high, step,
+        oninput: () => change(Number(input.value)),
+      });
+      const row = element("div", { className: "tau-slider" }, element("label", { htmlFor: id }, label), output, input);
+      return { row, input, output };
+    }
+
+    picker() {
+      this.picks = Array.from({ length: COLUMNS }, (_, k) => {
+        const canvas = element("canvas", { width: 28, height: 28, "aria-hidden": "true" });
+        const pick = () => this.change({ image: this.page() * COLUMNS + k, ink: null });
+        return element("button", { type: "button", className: "tau-pick", onclick: pick }, canvas);
+      });
+      const next = () => {
+        const { count } = this.catalogue.datasets[this.entry().dataset];
+        this.change({ image: (this.state.image + COLUMNS) % count, ink: null });
+      };
+      this.drawButton = element("button", {
+        type: "button", "aria-expanded": "false", "aria-controls": `${this.id}-pad`,
+        onclick: () => this.openPad(this.pad.hidden),
+      }, "Draw one");
+      return element(
+        "section",
+        { className: "tau-picker", "aria-label": "Choose an image" },
+        element("h3", {}, this.full ? "1 · Choose an image" : "Choose an image"),
+        element("div", { className: "tau-picks" }, ...this.picks),
+        element("div", { className: "tau-buttons" }, this.drawButton,
+          element("button", { type: "button", onclick: next }, "Ten others")),
+        this.drawing(),
+      );
+    }
+
+    drawing() {
+      const size = 224;
+      const canvas = element("canvas", {
+        className: "tau-pad", width: size, height: size, tabIndex: 0, role: "application",
+        "aria-label": "Drawing pad. Drag to draw. With the keyboard: arrow keys move the pen, space lowers or lifts it.",
+      });
+      const context = canvas.getContext("2d");
+      const pen = { x: 0.5, y: 0.3, down: false };
+      this.paintPad = () => {
+        context.fillStyle = "#000";
+        context.fillRect(0, 0, size, size);
+        Object.assign(context, { strokeStyle: "#fff", lineWidth: 18, lineCap: "round", lineJoin: "round" });
+        for (const stroke of this.strokes) {
+          context.beginPath();
+          for (const [x, y] of [stroke[0], ...stroke]) context.lineTo(x * size, y * size);
+          context.stroke();
+        }
+        if (document.activeElement === canvas && canvas.matches(":focus-visible")) {
+          Object.assign(context, { strokeStyle: pen.down ? "#e69f00" : "#56b4e9", lineWidth: 3 });
+          context.beginPath();
+          context.arc(pen.x * size, pen.y * size, 9, 0, 7);
+          context.stroke();
+        }
+      };
+      const redraw = () => {
+        this.paintPad();
+        this.change({ ink: rasterise(this.strokes) });
+      };
+      const place = (event) => {
+        const box = canvas.getBoundingClientRect();
+        return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+      };
+      let active = null; // one finger draws; a second one is ignored
+      canvas.addEventListener("pointerdown", (event) => {
+        if (active !== null) return;
+        active = event.pointerId;
+        canvas.setPointerCapture(active);
+        this.strokes.push([place(event)]);
+        redraw();
+      });
+      canvas.addEventListener("pointermove", (event) => {
+        if (event.pointerId !== active) return;
+        const events = event.getCoalescedEvents?.() ?? [];
+        this.strokes.at(-1).push(...(events.length ? events : [event]).map(place));
+        redraw();
+      });
+      const lift = (event) => event.pointerId === active && (active = null);
+      canvas.addEventListener("pointerup", lift);
+      canvas.addEventListener("pointercancel", lift);
+      canvas.addEventListener("keydown", (event) => {
+        const step = event.shiftKey ? 4 / 28 : 1 / 28;
+        const [dx, dy] = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] }[event.key] ?? [0, 0];
+        if (event.key === " ") {
+          pen.down = !pen.down;
+          if (pen.down) this.strokes.push([[pen.x, pen.y]]);
+        } else if (dx || dy) {
+          pen.x = clamp(pen.x + dx, 0, 1);
+          pen.y = clamp(pen.y + dy, 0, 1);
+          if (pen.down && this.strokes.length) this.strokes.at(-1).push([pen.x, pen.y]);
+        } else return;
+        event.preventDefault();
+        redraw();
+      });
+      canvas.addEventListener("focus", this.paintPad);
+      canvas.addEventListener("blur", () => {
+        pen.down = false;
+        this.paintPad();
+      });
+      const clear = () => {
+        this.strokes = [];
+        pen.down = false;
+        redraw();
+      };
+      this.pad = element("div", { id: `${this.id}-pad`, className: "tau-drawing", hidden: true }, canvas,
+        element("div", { className: "tau-buttons" },
+          element("button", { type: "button", onclick: clear }, "Clear"),
+          element("button", { type: "button", onclick: () => this.openPad(false) }, "Done")));
+      return this.pad;
+    }
+
+    openPad(open) {
+      this.pad.hidden = !open;
+      this.drawButton.setAttribute("aria-expanded", String(open));
+      if (open) {
+        this.strokes = [];
+        this.paintPad();
+        this.pad.querySelector("canvas").focus({ preventScroll: true });
+      } else this.drawButton.focus({ preventScroll: true });
+    }
+
+    triplet() {
+      this.views = {};
+      const figure = (key, caption, side) => {
+        this.views[key] = this.canvas("", "tau-view");
+        if (side) this.dragging(this.views[key], side);
+        return element("figure", { className: `tau-${key}` }, this.views[key], element("figcaption", {}, caption));
+      };
+      const rows = [
+        figure("x2", "x₂ = f⁻¹(x₀)", -1), figure("x0", "x₀"), figure("x1", "x₁ = f(x₀)", 1),
+      ];
+      if (this.full)
+        rows.push(figure("y2", "τ⁻¹ on z"), figure("y0", "z, decoded"), figure("y1", "τ on z"));
+      this.hint = element("p", { className: "tau-hint" });
+      return element(
+        "section",
+        { className: "tau-triplet", "aria-label": "The triplet" },
+        element("h3", {}, this.full ? "2 · Its two views" : "Turn it"),
+        element("div", { className: "tau-views" }, ...rows),
+        this.hint,
+      );
+    }
+
+    /* Turn a view with mouse or finger: about the centre for rotation, else along the direction. */
+    dragging(canvas, side) {
+      canvas.classList.add("tau-drag");
+      let from = null;
+      const angle = (event) => {
+        const box = canvas.getBoundingClientRect();
+        const x = event.clientX - box.left - box.width / 2, y = event.clientY - box.top - box.height / 2;
+        return (Math.atan2(-y, x) * 180) / Math.PI; // counter-clockwise, as the package counts
+      };
+      canvas.addEventListener("pointerdown", (event) => {
+        if (from) return;
+        canvas.setPointerCapture(event.pointerId);
+        from = { id: event.pointerId, x: event.clientX, y: event.clientY, angle: angle(event), strength: this.state.strength };
+      });
+      canvas.addEventListener("pointermove", (event) => {
+        if (event.pointerId !== from?.id) return;
+        const { family, direction } = this.state;
+        let moved;
+        if (family === "rotation") {
+          const turn = ((angle(event) - from.angle + 540) % 360) - 180;
+          moved = turn / this.catalogue.most.rotation;
+        } else {
+          const vertical = direction === 1 && family !== "scale";
+          const way = vertical ? event.clientY - from.y : event.clientX - from.x;
+          moved = (2 * way) / canvas.clientWidth;
+        }
+        this.change({ strength: Math.round(100 * clamp(from.strength + side * moved, -1, 1)) / 100 });
+      });
+      const release = (event) => event.pointerId === from?.id && (from = null);
+      canvas.addEventListener("pointerup", release);
+      canvas.addEventListener("pointercancel", release);
+    }
+
+    controls() {
+      const options = Object.keys(this.catalogue.most).map((family) => {
+        const seen = this.catalogue.trained.includes(family);
+        const radio = element("input", {
+          type: "radio", name: `${this.id}-family`, value: family,
+          onchange: () => this.change({ family, direction: 0 }),
+        });
+        return element("label", { className: "tau-chip" }, radio, seen ? family : `${family} *`);
+      });
+      this.families = options;
+      const id = `${this.id}-direction`;
+      this.direction = element("select", { id, onchange: () => this.change({ direction: this.direction.selectedIndex }) });
+      this.directionRow = element("div", { className: "tau-field" }, element("label", { htmlFor: id }, "Direction"), this.direction);
+      this.strength = this.slider("strength", "Strength", -1, 1, 0.01, (strength) => this.change({ strength }));
+      const part = element(
+        "section",
+        { className: "tau-controls", "aria-label": "Transformation" },
+        element("fieldset", {}, element("legend", {}, "Transformation f"), ...options),
+        this.directionRow,
+        this.strength.row,
+      );
+      if (this.full) part.prepend(this.modelSelect());
+      part.append(element("p", { className: "tau-hint" }, "* not seen in training"));
+      return part;
+    }
+
+    modelSelect() {
+      const id = `${this.id}-model`;
+      this.select = element("select", { id, onchange: () => this.switchModel(this.select.value) });
+      for (const [key, { label }] of Object.entries(this.catalogue.datasets)) {
+        const group = element("optgroup", { label });
+        for (const { name, dataset, action } of this.catalogue.models)
+          if (dataset === key) group.append(element("option", { value: name }, `${action} on ${label}`));
+        this.select.append(group);
+      }
+      return element("div", { className: "tau-field" }, element("label", { htmlFor: id }, "Model"), this.select);
+    }
+
+    codesPart() {
+      this.bars = { z: this.canvas("", "tau-bars tau-bars-z"), tau: this.canvas("", "tau-bars tau-bars-tau") };
+      this.notes = { z: element("p", { className: "tau-note" }), tau: element("p", { className: "tau-note" }) };
+      return element(
+        "section",
+        { className: "tau-codes", "aria-label": "Codes" },
+        element("h3", {}, "3 · What the model reads off them"),
+        element("div", { className: "tau-pair" },
+          element("div", {}, this.notes.z, this.bars.z),
+          element("div", {}, this.notes.tau, this.bars.tau)),
+      );
+    }
+
+    row(label, canvas, className = "") {
+      return element("div", { className: `tau-row ${className}` }, element("span", { className: "tau-label" }, label), canvas);
+    }
+
+    gallery() {
+      const [f1, t1, x, t2, f2] = Array.from({ length: 5 }, () => this.canvas(""));
+      this.rows = { f1, t1, x, t2, f2 };
+      const rows = this.full
+        ? [this.row("f, in truth", f1, "tau-there"), this.row("τ applied", t1, "tau-there"), this.row("other images", x),
+           this.row("τ⁻¹ applied", t2, "tau-back"), this.row("f⁻¹, in truth", f2, "tau-back")]
+        : [this.row("other images", x), this.row("τ applied", t1, "tau-there"), this.row("f, in truth", f1, "tau-there")];
+      const part = element("section", { className: "tau-gallery", "aria-label": "Other images" },
+        element("h3", {}, this.full ? "4 · Its τ on other images" : "Its τ on other images"));
+      if (this.full) {
+        this.k = this.slider("k", "Apply τ k times: k", 0, TIMES, 1, (k) => this.change({ k }));
+        part.append(this.k.row);
+      }
+      part.append(...rows);
+      return part;
+    }
+
+    orbit() {
+      this.orbits = { there: this.canvas(""), back: this.canvas("") };
+      return element(
+        "section",
+        { className: "tau-orbit", "aria-label": "Again and again" },
+        element("h3", {}, "5 · Its τ on the image itself, again and again"),
+        this.row(`τ, 0 to ${TIMES} times`, this.orbits.there, "tau-there"),
+        this.row(`τ⁻¹, 0 to ${TIMES} times`, this.orbits.back, "tau-back"),
+      );
+    }
+
+    between() {
+      this.betweenSlider = this.slider("between", "From x₂ to x₁", -1, 1, 0.02, (between) => this.change({ between }));
+      this.mixSlider = this.slider("mix", "From z₀ to z", 0, 1, 0.02, (mix) => this.change({ mix }));
+      this.inner = {
+        code: this.canvas("", "tau-view"), truth: this.canvas("", "tau-view"),
+        mixed: this.canvas("", "tau-view"), x0: this.canvas("x₀ itself", "tau-view"),
+      };
+      const figure = (key, caption) => element("figure", {}, this.inner[key], element("figcaption", {}, caption));
+      return element(
+        "section",
+        { className: "tau-between", "aria-label": "Between" },
+        element("h3", {}, "6 · In between"),
+        element("div", { className: "tau-pair" },
+          element("div", {}, this.betweenSlider.row,
+            element("div", { className: "tau-two" }, figure("code", "between the codes"), figure("truth", "f, in truth"))),
+          element("div", {}, this.mixSlider.row,
+            element("div", { className: "tau-two" }, figure("mixed", "decoded"), figure("x0", "x₀ itself")))),
+      );
+    }
+
+    footer() {
+      const copy = async () => {
+        this.save();
+        try {
+          await navigator.clipboard.writeText(location.href);
+          this.say("The address of this state is copied.");
+        } catch {
+          this.say("The address bar holds this state: copy it from there.");
+        }
+      };
+      const reset = () => {
+        const { model, ...rest } = this.defaults();
+        Object.assign(this.state, rest);
+        this.switchModel(model);
+        this.change({});
+      };
+      return element("div", { className: "tau-buttons" },
+        element("button", { type: "button", onclick: copy }, "Copy a link to this"),
+        element("button", { type: "button", onclick: reset }, "Start over"));
+    }
+
+    /* ---- Showing the state ---- */
+
+    page() {
+      return Math.floor(this.state.image / COLUMNS);
+    }
+
+    className(position) {
+      const { dataset } = this.entry();
+      const name = this.catalogue.datasets[dataset].classes[this.images.labels[position]];
+      return dataset === "mnist" ? `the digit ${name}` : name;
+    }
+
+    /* The strength in words, for the family's own unit. */
+    amount(strength = this.state.strength) {
+      const { family } = this.state, value = strength * this.catalogue.most[family];
+      if (family === "scale") return `× ${Math.exp(value).toFixed(2)}`;
+      return signed(value, family === "rotation" || family === "shear" ? 0 : 1) + TauEngine.families[family].unit;
+    }
+
+    /* The controls say what the state says. */
+    write() {
+      const { state } = this, family = TauEngine.families[state.family];
+      state.direction = Math.min(state.direction, family.directions.length - 1);
+      for (const { firstChild } of this.families) firstChild.checked = firstChild.value === state.family;
+      this.direction.replaceChildren(...family.directions.map((d) => element("option", {}, d)));
+      this.direction.selectedIndex = state.direction;
+      this.directionRow.hidden = family.directions.length < 2;
+      const set = (slider, value, text) => {
+        slider.input.value = value;
+        slider.output.textContent = text;
+        slider.input.setAttribute("aria-valuetext", text);
+      };
+      set(this.strength, state.strength, this.amount());
+      this.hint.textContent = state.family === "rotation"
+        ? "Turn x₁ or x₂ with mouse or finger, or use the slider."
+        : "Drag x₁ or x₂ with mouse or finger, or use the slider.";
+      for (const [k, button] of this.picks.entries()) {
+        const position = this.page() * COLUMNS + k;
+        button.setAttribute("aria-pressed", String(!state.ink && position === state.image));
+        button.setAttribute("aria-label", `Image ${position + 1}: ${this.className(position)}`);
+      }
+      if (!this.full) {
+        this.more.href = BASE + "../book/explorer.html" + this.address();
+        return;
+      }
+      this.select.value = state.model;
+      set(this.k, state.k, state.k === 1 ? "once" : `${state.k} times`);
+      set(this.betweenSlider, state.between, state.between === 0 ? "half-way" : this.amount(state.between * state.strength));
+      set(this.mixSlider, state.mix, `${Math.round(100 * state.mix)} %`);
+    }
+
+    /* Views, codes, decoded images: all that depends on the state. */
+    compute() {
+      if (!this.model) return;
+      const begun = performance.now();
+      const { model, images, state } = this, { PIXELS, join, warp, power } = TauEngine;
+      const shown = (part) => !this.hidden.has(this.panel.querySelector(`.tau-${part}`));
+      const family = TauEngine.families[state.family];
+      const value = state.strength * this.catalogue.most[state.family];
+      const matrix = (v) => family.matrix(v, state.direction);
+      const test = (position) => images.pixels.subarray(position * PIXELS, (position + 1) * PIXELS);
+
+      const x0 = state.ink ?? test(state.image);
+      const [there, back] = [matrix(value), matrix(-value)];
+      const [x1, x2] = [warp(x0, there), warp(x0, back)];
+      const d = model.d, codes = model.encode(join([x0, x1, x2]));
+      const [z0, z1, z2] = [0, 1, 2].map((k) => codes.subarray(k * d, (k + 1) * d));
+      const { z, tau } = model.posterior(z1, z2);
+
+      // everything that is to be decoded goes through the decoder as one batch
+      const wanted = [], takers = [];
+      const decode = (batch, taker) => {
+        wanted.push(batch);
+        takers.push(taker);
+      };
+      const first = this.page() * COLUMNS;
+      const start = ((this.page() + 1) * COLUMNS) % images.labels.length;
+      const others = images.pixels.subarray(start * PIXELS, (start + COLUMNS) * PIXELS);
+      if (this.codes?.start !== start) this.codes = { start, z: model.encode(others) };
+
+      if (this.full && shown("triplet"))
+        decode(join([model.act(z, tau, -1), z, model.act(z, tau)]), (y) =>
+          ["y2", "y0", "y1"].forEach((key, k) => paint(this.views[key], y.subarray(k * PIXELS, (k + 1) * PIXELS))));
+      if (shown("gallery")) {
+        decode(model.actTimes(this.codes.z, tau, 1, state.k), (y) => paint(this.rows.t1, y));
+        if (this.full) decode(model.actTimes(this.codes.z, tau, -1, state.k), (y) => paint(this.rows.t2, y));
+      }
+      if (this.full && shown("orbit"))
+        for (const [key, sign] of [["there", 1], ["back", -1]]) {
+          const path = [z];
+          for (let k = 0; k < TIMES; k++) path.push(model.act(path[k], tau, sign));
+          decode(join(path), (y) => paint(this.orbits[key], y));
+        }
+      if (this.full && shown("between"))
+        decode(join([mix(z2, z1, (1 + state.between) / 2), mix(z0, z, state.mix)]), (y) => {
+          paint(this.inner.code, y.subarray(0, PIXELS));
+          paint(this.inner.mixed, y.subarray(PIXELS));
+        });
+
+      paint(this.views.x0, x0);
+      paint(this.views.x1, x1);
+      paint(this.views.x2, x2);
+      if (wanted.length) {
+        const decoded = model.decode(join(wanted));
+        let at = 0;
+        wanted.forEach((batch, k) => {
+          const length = (batch.length / d) * PIXELS;
+          takers[k](decoded.subarray(at, at + length));
+          at += length;
+        });
+      }
+      if (shown("picker"))
+        this.picks.forEach((button, k) => paint(button.firstChild, test(first + k)));
+      if (shown("gallery")) {
+        paint(this.rows.x, others);
+        const truth = (m) => join(Array.from({ length: COLUMNS }, (_, k) => warp(test(start + k), power(m, state.k))));
+        paint(this.rows.f1, truth(there));
+        if (this.full) paint(this.rows.f2, truth(back));
+      }
+      if (this.full && shown("between")) {
+        paint(this.inner.truth, warp(x0, matrix(state.between * value)));
+        paint(this.inner.x0, x0);
+      }
+      if (this.full && shown("codes")) this.showCodes(z, tau);
+      this.name();
+      this.results = { x0, x1, x2, z0, z1, z2, z, tau };
+      this.milliseconds = performance.now() - begun;
+    }
+
+    showCodes(z, tau) {
+      const { model } = this;
+      const bars = (key, values, text, groups = [values.length]) => {
+        const most = values.reduce((m, v) => Math.max(m, Math.abs(v)), 0);
+        const id = `${model.name} ${key}`; // a scale that only grows, so that bars can be compared
+        this.peaks[id] = Math.max(this.peaks[id] ?? 1, Math.ceil(2 * most) / 2);
+        paintBars(this.bars[key], values, this.peaks[id], groups);
+        this.bars[key].setAttribute("aria-label", `${text}; the largest is ${most.toFixed(2)} in size`);
+        this.notes[key].replaceChildren(element("b", {}, key === "z" ? "z" : "τ"), ` ${text}. Scale ±${this.peaks[id]}.`);
+      };
+      bars("z", z, `${model.d} numbers: what is in the image`);
+      bars("tau", tau, TAU[model.action](model.d), BANDS[model.action]?.(model.d));
+    }
+
+    /* What the canvases show, in words. */
+    name() {
+      const { state } = this, subject = state.ink ? "the drawn image" : this.className(state.image);
+      const done = `${state.family} ${this.amount()}`, undone = `${state.family} ${this.amount(-state.strength)}`;
+      const label = (canvas, text) => canvas.setAttribute("aria-label", text);
+      label(this.views.x0, `x₀: ${subject}`);
+      label(this.views.x1, `x₁: ${subject} after ${done}`);
+      label(this.views.x2, `x₂: ${subject} after ${undone}`);
+      label(this.rows.x, "Ten other images, one of each class");
+      const times = state.k === 1 ? "" : `, ${state.k} times`;
+      label(this.rows.t1, `The ten images with τ applied${times}, decoded`);
+      label(this.rows.f1, `The ten images after ${done}${times}, in truth`);
+      if (!this.full) return;
+      label(this.views.y0, "The inferred code z, decoded");
+      label(this.views.y1, "τ applied to z, decoded: the model's account of x₁");
+      label(this.views.y2, "τ⁻¹ applied to z, decoded: the model's account of x₂");
+      label(this.rows.t2, `The ten images with τ⁻¹ applied${times}, decoded`);
+      label(this.rows.f2, `The ten images after ${undone}${times}, in truth`);
+      label(this.orbits.there, `${subject} with its own τ applied 0 to ${TIMES} times, decoded`);
+      label(this.orbits.back, `${subject} with its own τ⁻¹ applied 0 to ${TIMES} times, decoded`);
+      label(this.inner.code, "A code on the line from z₂ to z₁, decoded");
+      label(this.inner.truth, `${subject} after ${state.family} ${this.amount(state.between * state.strength)}`);
+      label(this.inner.mixed, "A code on the line from z₀ to z, decoded");
+    }
+  }
+
+  /* ---- Mounts ---- */
+
+  window.TauExplorer = {
+    mounts: [],
+    receive(kind, name, content) {
+      received[kind][name] = content;
+    },
+  };
+
+  const begin = () => {
+    const near = new IntersectionObserver(
+      (entries) => {
+        for (const { target, isIntersecting } of entries)
+          if (isIntersecting) {
+            near.unobserve(target);
+            TauExplorer.mounts.find((m) => m.mount === target).start();
+          }
+      },
+      { rootMargin: "300px" },
+    );
+    for (const mount of document.querySelectorAll(".tau-explorer")) {
+      const explorer = new Explorer(mount);
+      TauExplorer.mounts.push(explorer);
+      near.observe(mount);
+    }
+  };
+  if (document.readyState === "loading") addEventListener("DOMContentLoaded", begin);
+  else begin();
+})();
