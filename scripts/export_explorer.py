@@ -32,8 +32,6 @@ import torch
 from torch import Tensor, nn
 
 import tvae
-from tvae.files import atomic_path, atomic_write
-from tvae.networks import FromPoint
 from tvae.transforms import Parameters, Triplets, get_family
 
 #: The released models of the page; the first is the one a visitor meets. Each name begins with
@@ -83,7 +81,7 @@ def layer(module: nn.Module, weights: Weights) -> dict[str, Any]:
     if isinstance(module, nn.Linear):
         kernel, bias = module.weight.T, module.bias
         return {"kind": "dense", "kernel": weights.add(kernel), "bias": weights.add(bias)}
-    if isinstance(module, FromPoint):
+    if isinstance(module, tvae.networks.FromPoint):
         c_in, c_out, k, _ = module.weight.shape
         kernel = module.weight.permute(0, 2, 3, 1).reshape(c_in, k * k * c_out)
         bias = module.bias.repeat(k * k)  # type: ignore[union-attr]
@@ -194,10 +192,13 @@ def label(name: str) -> tuple[str, str]:
     return dataset, letter[:-1] + "ᴿ" if letter.endswith("R") else letter
 
 
-def script(kind: str, name: str, content: dict[str, Any]) -> str:
-    """A script that hands `content` to the page."""
+def hand_over(path: Path, kind: str, name: str, content: dict[str, Any]) -> int:
+    """Write a script that hands `content` to the page; return its size in bytes."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return f"TauExplorer.receive({json.dumps(kind)},{json.dumps(name)},{text});\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.write_bytes(
+        f"TauExplorer.receive({json.dumps(kind)},{json.dumps(name)},{text});\n".encode()
+    )
 
 
 def still(columns: int) -> plt.Figure:
@@ -223,14 +224,14 @@ def still(columns: int) -> plt.Figure:
         torch.cat([own.x2, own.x0, own.x1]),
         1,
         row_labels=["$x_2$", "$x_0$", "$x_1$"],
-        title="One image, turned by 20°",
+        title="turned by 20°",
         ax=axes[0],
     )
     tvae.figures.image_grid(
         torch.cat([truth.x2, back, others, there, truth.x1]),
         columns,
         row_labels=["truly turned back", "τ⁻¹ applied", "other digits", "τ applied", "truly turned"],
-        title="Its τ on other digits",
+        title="its τ on other digits",
         ax=axes[1],
     )
     return figure
@@ -241,38 +242,31 @@ def export(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("*.wasm"))
     wasm = (SOURCE / "vendor" / "tfjs-backend-wasm-simd.wasm").read_bytes()
-    content = {"base64": base64.b64encode(wasm).decode()}
-    atomic_write(folder / "vendor" / "wasm.js", script("library", "wasm", content))
+    content: dict[str, Any] = {"base64": base64.b64encode(wasm).decode()}
+    hand_over(folder / "vendor" / "wasm.js", "library", "wasm", content)
     models = []
     for name in MODELS:
         dataset, action = label(name)
-        text = script("model", name, describe(name))
-        atomic_write(folder / "models" / f"{name}.js", text)
-        models.append({"name": name, "dataset": dataset, "action": action, "bytes": len(text)})
+        size = hand_over(folder / "models" / f"{name}.js", "model", name, describe(name))
+        models.append({"name": name, "dataset": dataset, "action": action, "bytes": size})
     datasets = {}
-    for dataset in {m["dataset"]: None for m in models}:
+    for dataset in {label(name)[0]: None for name in MODELS}:
         images, labels, classes = selection(dataset)
         encoded = base64.b64encode(images.contiguous().numpy().tobytes()).decode()
-        atomic_write(
-            folder / "images" / f"{dataset}.js",
-            script("images", dataset, {"labels": labels, "pixels": encoded}),
-        )
-        datasets[dataset] = {
-            "label": DATASETS[dataset],
-            "classes": classes,
-            "count": len(labels),
-        }
+        content = {"labels": labels, "pixels": encoded}
+        hand_over(folder / "images" / f"{dataset}.js", "images", dataset, content)
+        datasets[dataset] = {"label": DATASETS[dataset], "classes": classes, "count": len(labels)}
     catalogue = {
         "models": models,
         "datasets": datasets,
         "most": {name: strongest(name) for name in FAMILIES},
         "trained": Triplets().families,
     }
-    atomic_write(folder / "catalogue.js", script("catalogue", "all", catalogue))
+    hand_over(folder / "catalogue.js", "catalogue", "all", catalogue)
+    (folder / "stills").mkdir()
     for form, columns in (("full", 10), ("compact", 6)):
         figure = still(columns)
-        with atomic_path(folder / "stills" / f"{form}.png") as temporary:
-            figure.savefig(temporary, format="png", dpi=120)
+        figure.savefig(folder / "stills" / f"{form}.png", format="png", dpi=120)
         plt.close(figure)
 
 

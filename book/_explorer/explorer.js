@@ -13,6 +13,7 @@
   const BASE = new URL(".", document.currentScript.src).href;
   const TIMES = 8; // how often τ is applied at most
   const COLUMNS = 10; // images of a row
+  const MARK = "#009e73"; // of the class that τ came from
 
   /* ---- Loading ---- */
 
@@ -86,19 +87,22 @@
   const mix = (a, b, t) => a.map((v, k) => (1 - t) * v + t * b[k]);
   const signed = (v, digits) => (v < 0 ? "−" : "+") + Math.abs(v).toFixed(digits);
 
-  /* Images side by side on one canvas, two pixels apart. */
-  function paint(canvas, images, n = images.length / 784) {
-    const gap = 2, width = n * 28 + (n - 1) * gap;
+  /* Images side by side on one canvas, two pixels apart; lines on either side of the marked one. */
+  function paint(canvas, images, marked = null) {
+    const n = images.length / 784, gap = n > 1 ? 2 : 0, width = n * 28 + (n + 1) * gap;
     if (canvas.width !== width) [canvas.width, canvas.height] = [width, 28];
     const context = canvas.getContext("2d");
     const data = context.createImageData(width, 28);
     for (let i = 0; i < n; i++)
       for (let p = 0; p < 784; p++) {
-        const at = 4 * (Math.floor(p / 28) * width + i * (28 + gap) + (p % 28));
+        const at = 4 * (Math.floor(p / 28) * width + gap + i * (28 + gap) + (p % 28));
         data.data[at] = data.data[at + 1] = data.data[at + 2] = Math.round(255 * images[i * 784 + p]);
         data.data[at + 3] = 255;
       }
     context.putImageData(data, 0, 0);
+    if (marked === null) return;
+    context.fillStyle = MARK;
+    for (const i of [marked, marked + 1]) context.fillRect(i * (28 + gap), 0, gap, 28);
   }
 
   /* Numbers as bars about a line; `groups` says how many belong together. */
@@ -121,66 +125,6 @@
       x += gap;
     }
   }
-
-  /* ---- Drawing: strokes to an image as MNIST's are made ---- */
-
-  const PEN = 2.3; // the width of a stroke, in pixels of the image
-  const FINE = 6; // drawn this much finer, then averaged
-  let sheet = null;
-
-  function rasterise(strokes) {
-    const points = strokes.flat();
-    const out = new Float32Array(784);
-    if (!points.length) return out;
-    sheet ??= element("canvas", { width: 28 * FINE, height: 28 * FINE }).getContext("2d", {
-      willReadFrequently: true,
-    });
-    // MNIST's digits fill 20 × 20 pixels, and their centre of mass is in the middle
-    const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
-    const box = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-    const zoom = Math.min((20 - PEN) / Math.max(box[1] - box[0], box[3] - box[2], 1e-6), 60);
-    let shift = [14 - (zoom * (box[0] + box[1])) / 2, 14 - (zoom * (box[2] + box[3])) / 2];
-    for (let pass = 0; pass < 2; pass++) {
-      sheet.setTransform(1, 0, 0, 1, 0, 0);
-      sheet.clearRect(0, 0, 28 * FINE, 28 * FINE);
-      Object.assign(sheet, { lineCap: "round", lineJoin: "round", lineWidth: PEN * FINE });
-      for (const stroke of strokes) {
-        sheet.beginPath();
-        for (const [x, y] of [stroke[0], ...stroke])
-          sheet.lineTo((zoom * x + shift[0]) * FINE, (zoom * y + shift[1]) * FINE);
-        sheet.stroke();
-      }
-      const ink = sheet.getImageData(0, 0, 28 * FINE, 28 * FINE).data;
-      out.fill(0);
-      for (let y = 0; y < 28 * FINE; y++)
-        for (let x = 0; x < 28 * FINE; x++)
-          out[28 * Math.floor(y / FINE) + Math.floor(x / FINE)] +=
-            ink[4 * (y * 28 * FINE + x) + 3] / 255 / FINE / FINE;
-      let mass = 0, right = 0, down = 0;
-      out.forEach((v, p) => {
-        mass += v;
-        right += v * ((p % 28) + 0.5);
-        down += v * (Math.floor(p / 28) + 0.5);
-      });
-      shift = [shift[0] + 14 - right / mass, shift[1] + 14 - down / mass];
-    }
-    return out.map((v) => Math.round(15 * v) / 15); // sixteen greys, which fit into an address
-  }
-
-  const packInk = (image) => {
-    let text = "";
-    for (let p = 0; p < 784; p += 2)
-      text += String.fromCharCode(16 * Math.round(15 * image[p]) + Math.round(15 * image[p + 1]));
-    return btoa(text).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
-  };
-  const unpackInk = (packed) => {
-    const text = atob(packed.replace(/-/g, "+").replace(/_/g, "/"));
-    if (text.length !== 392) throw new Error("not a drawn image");
-    return Float32Array.from({ length: 784 }, (_, p) => {
-      const byte = text.charCodeAt(p >> 1);
-      return (p % 2 ? byte & 15 : byte >> 4) / 15;
-    });
-  };
 
   /* ---- What is said about each action ---- */
 
@@ -206,20 +150,20 @@
       mount.append(this.status);
       this.hidden = new Set(); // parts that are off the screen need no new images
       this.peaks = {};
-      this.strokes = [];
       this.ready = new Promise((resolve) => (this.resolve = resolve));
     }
 
     async start() {
       try {
-        await script("catalogue.js");
+        await Promise.all([script("catalogue.js"), script("drawing.js")]);
         this.catalogue = received.catalogue.all;
-        this.state = { ...this.defaults(), ...(this.full ? this.fromAddress() : {}) };
+        this.state = { ...this.defaults(), ...(this.full ? this.parse(location.hash.slice(1)) : {}) };
         const size = (this.entry().bytes + 1.1e6) / 1e6;
         this.say(`Loading the model, ${size.toFixed(0)} MB …`);
         await this.bring();
         this.build();
         this.mount.classList.add("tau-live");
+        document.documentElement.classList.add("tau-playing");
         this.say("");
         this.write();
         this.compute();
@@ -258,8 +202,9 @@
 
     /* ---- State and address ---- */
 
-    fromAddress() {
-      const given = new URLSearchParams(location.hash.slice(1)), state = {};
+    /* The part of the state that a text such as "family=shear&k=3" gives; nonsense is left out. */
+    parse(text) {
+      const given = new URLSearchParams(text), state = {};
       const number = (key, low, high) => {
         const value = Number(given.get(key));
         if (given.has(key) && Number.isFinite(value)) state[key] = clamp(value, low, high);
@@ -276,7 +221,7 @@
       for (const key of ["image", "direction", "k"])
         if (key in state) state[key] = Math.round(state[key]);
       try {
-        if (given.has("ink")) state.ink = unpackInk(given.get("ink"));
+        if (given.has("ink")) state.ink = TauDrawing.unpack(given.get("ink"));
       } catch {
         this.say("The address holds a drawn image that cannot be read; it is left out.");
       }
@@ -285,8 +230,14 @@
 
     address() {
       const { ink, image, ...rest } = this.state;
-      const all = { ...rest, ...(ink ? { ink: packInk(ink) } : { image }) };
+      const all = { ...rest, ...(ink ? { ink: TauDrawing.pack(ink) } : { image }) };
       return "#" + new URLSearchParams(all);
+    }
+
+    apply(text) {
+      const { model, ...rest } = { ...this.defaults(), ...this.parse(text) };
+      Object.assign(this.state, rest);
+      this.switchModel(model);
     }
 
     change(update) {
@@ -314,15 +265,16 @@
 
     async switchModel(name) {
       const before = this.state.model;
-      if (name === before) return;
-      this.state.model = name;
-      this.say(`Loading ${name}, ${(this.entry().bytes / 1e6).toFixed(0)} MB …`);
-      try {
-        await this.bring();
-        this.say("");
-      } catch (error) {
-        this.state.model = before;
-        this.say(error.message);
+      if (name !== before) {
+        this.state.model = name;
+        this.say(`Loading ${name}, ${(this.entry().bytes / 1e6).toFixed(0)} MB …`);
+        try {
+          await this.bring();
+          this.say("");
+        } catch (error) {
+          this.state.model = before;
+          this.say(error.message);
+        }
       }
       this.change({});
     }
@@ -330,16 +282,16 @@
     /* ---- The page ---- */
 
     build() {
-      const parts = [this.picker(), this.triplet(), this.controls()];
-      const panel = element("div", { className: "tau-main" }, ...parts);
-      this.panel = element("div", { className: "tau-panel" }, panel);
-      if (this.full) this.panel.append(this.codesPart());
-      this.panel.append(this.gallery());
+      const main = element("div", { className: "tau-main" }, this.picker(), this.triplet());
+      if (this.full) main.append(this.codesPart());
+      this.panel = element("div", { className: "tau-panel" }, main, this.gallery());
       if (this.full) this.panel.append(this.orbit(), this.between(), this.footer());
       else {
-        this.more = element("a", { href: BASE + "../book/explorer.html" }, "Open the τ explorer");
+        // the link takes the state along, but only when it is followed
+        const page = BASE + "../book/explorer.html";
+        const more = element("a", { href: page, onclick: () => (more.href = page + this.address()) }, "Open the τ explorer");
         const text = ": codes, other models, τ applied again and again.";
-        this.panel.append(element("p", { className: "tau-hint" }, this.more, text));
+        this.panel.append(element("p", { className: "tau-hint" }, more, text));
       }
       this.mount.insertBefore(this.panel, this.status);
       const seen = new IntersectionObserver(
@@ -360,11 +312,14 @@
       });
       addEventListener("hashchange", () => {
         if (!this.full || location.hash === this.written || !location.hash.includes("=")) return;
-        const { model, ...rest } = { ...this.defaults(), ...this.fromAddress() };
-        Object.assign(this.state, rest);
-        this.switchModel(model);
-        this.change({});
+        this.apply(location.hash.slice(1));
       });
+      for (const button of document.querySelectorAll(".tau-try"))
+        if (this.full)
+          button.addEventListener("click", () => {
+            this.apply(button.dataset.state);
+            this.mount.scrollIntoView({ block: "start" });
+          });
     }
 
     canvas(label, className = "tau-strip") {
@@ -394,106 +349,33 @@
       };
       this.drawButton = element("button", {
         type: "button", "aria-expanded": "false", "aria-controls": `${this.id}-pad`,
-        onclick: () => this.openPad(this.pad.hidden),
+        onclick: () => this.openPad(this.padPart.hidden),
       }, "Draw one");
-      return element(
+      this.pad = new TauDrawing.Pad((ink) => this.change({ ink }));
+      this.padPart = element("div", { id: `${this.id}-pad`, className: "tau-drawing", hidden: true },
+        this.pad.canvas,
+        element("div", { className: "tau-buttons" },
+          element("button", { type: "button", onclick: () => this.pad.clear() }, "Clear"),
+          element("button", { type: "button", onclick: () => this.openPad(false) }, "Done")));
+      const part = element(
         "section",
         { className: "tau-picker", "aria-label": "Choose an image" },
         element("h3", {}, this.full ? "1 · Choose an image" : "Choose an image"),
         element("div", { className: "tau-picks" }, ...this.picks),
         element("div", { className: "tau-buttons" }, this.drawButton,
           element("button", { type: "button", onclick: next }, "Ten others")),
-        this.drawing(),
+        this.padPart,
       );
-    }
-
-    drawing() {
-      const size = 224;
-      const canvas = element("canvas", {
-        className: "tau-pad", width: size, height: size, tabIndex: 0, role: "application",
-        "aria-label": "Drawing pad. Drag to draw. With the keyboard: arrow keys move the pen, space lowers or lifts it.",
-      });
-      const context = canvas.getContext("2d");
-      const pen = { x: 0.5, y: 0.3, down: false };
-      this.paintPad = () => {
-        context.fillStyle = "#000";
-        context.fillRect(0, 0, size, size);
-        Object.assign(context, { strokeStyle: "#fff", lineWidth: 18, lineCap: "round", lineJoin: "round" });
-        for (const stroke of this.strokes) {
-          context.beginPath();
-          for (const [x, y] of [stroke[0], ...stroke]) context.lineTo(x * size, y * size);
-          context.stroke();
-        }
-        if (document.activeElement === canvas && canvas.matches(":focus-visible")) {
-          Object.assign(context, { strokeStyle: pen.down ? "#e69f00" : "#56b4e9", lineWidth: 3 });
-          context.beginPath();
-          context.arc(pen.x * size, pen.y * size, 9, 0, 7);
-          context.stroke();
-        }
-      };
-      const redraw = () => {
-        this.paintPad();
-        this.change({ ink: rasterise(this.strokes) });
-      };
-      const place = (event) => {
-        const box = canvas.getBoundingClientRect();
-        return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
-      };
-      let active = null; // one finger draws; a second one is ignored
-      canvas.addEventListener("pointerdown", (event) => {
-        if (active !== null) return;
-        active = event.pointerId;
-        canvas.setPointerCapture(active);
-        this.strokes.push([place(event)]);
-        redraw();
-      });
-      canvas.addEventListener("pointermove", (event) => {
-        if (event.pointerId !== active) return;
-        const events = event.getCoalescedEvents?.() ?? [];
-        this.strokes.at(-1).push(...(events.length ? events : [event]).map(place));
-        redraw();
-      });
-      const lift = (event) => event.pointerId === active && (active = null);
-      canvas.addEventListener("pointerup", lift);
-      canvas.addEventListener("pointercancel", lift);
-      canvas.addEventListener("keydown", (event) => {
-        const step = event.shiftKey ? 4 / 28 : 1 / 28;
-        const [dx, dy] = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] }[event.key] ?? [0, 0];
-        if (event.key === " ") {
-          pen.down = !pen.down;
-          if (pen.down) this.strokes.push([[pen.x, pen.y]]);
-        } else if (dx || dy) {
-          pen.x = clamp(pen.x + dx, 0, 1);
-          pen.y = clamp(pen.y + dy, 0, 1);
-          if (pen.down && this.strokes.length) this.strokes.at(-1).push([pen.x, pen.y]);
-        } else return;
-        event.preventDefault();
-        redraw();
-      });
-      canvas.addEventListener("focus", this.paintPad);
-      canvas.addEventListener("blur", () => {
-        pen.down = false;
-        this.paintPad();
-      });
-      const clear = () => {
-        this.strokes = [];
-        pen.down = false;
-        redraw();
-      };
-      this.pad = element("div", { id: `${this.id}-pad`, className: "tau-drawing", hidden: true }, canvas,
-        element("div", { className: "tau-buttons" },
-          element("button", { type: "button", onclick: clear }, "Clear"),
-          element("button", { type: "button", onclick: () => this.openPad(false) }, "Done")));
-      return this.pad;
+      if (this.full) part.append(this.modelSelect());
+      return part;
     }
 
     openPad(open) {
-      this.pad.hidden = !open;
+      this.padPart.hidden = !open;
       this.drawButton.setAttribute("aria-expanded", String(open));
       if (open) {
-        this.strokes = [];
-        this.paintPad();
-        this.pad.querySelector("canvas").focus({ preventScroll: true });
+        this.pad.clear();
+        this.pad.canvas.focus({ preventScroll: true });
       } else this.drawButton.focus({ preventScroll: true });
     }
 
@@ -504,17 +386,20 @@
         if (side) this.dragging(this.views[key], side);
         return element("figure", { className: `tau-${key}` }, this.views[key], element("figcaption", {}, caption));
       };
-      const rows = [
+      const views = [
         figure("x2", "x₂ = f⁻¹(x₀)", -1), figure("x0", "x₀"), figure("x1", "x₁ = f(x₀)", 1),
       ];
       if (this.full)
-        rows.push(figure("y2", "τ⁻¹ on z"), figure("y0", "z, decoded"), figure("y1", "τ on z"));
+        views.push(figure("y2", "τ⁻¹ on z"), figure("y0", "z, decoded"), figure("y1", "τ on z"));
       this.hint = element("p", { className: "tau-hint" });
+      this.strength = this.slider("strength", "Strength", -1, 1, 0.01, (strength) => this.change({ strength }));
       return element(
         "section",
-        { className: "tau-triplet", "aria-label": "The triplet" },
-        element("h3", {}, this.full ? "2 · Its two views" : "Turn it"),
-        element("div", { className: "tau-views" }, ...rows),
+        { className: "tau-triplet", "aria-label": "Transform it" },
+        element("h3", {}, this.full ? "2 · Transform it" : "Transform it"),
+        ...this.controls(),
+        element("div", { className: "tau-views" }, ...views),
+        this.strength.row,
         this.hint,
       );
     }
@@ -565,17 +450,8 @@
       const id = `${this.id}-direction`;
       this.direction = element("select", { id, onchange: () => this.change({ direction: this.direction.selectedIndex }) });
       this.directionRow = element("div", { className: "tau-field" }, element("label", { htmlFor: id }, "Direction"), this.direction);
-      this.strength = this.slider("strength", "Strength", -1, 1, 0.01, (strength) => this.change({ strength }));
-      const part = element(
-        "section",
-        { className: "tau-controls", "aria-label": "Transformation" },
-        element("fieldset", {}, element("legend", {}, "Transformation f"), ...options),
-        this.directionRow,
-        this.strength.row,
-      );
-      if (this.full) part.prepend(this.modelSelect());
-      part.append(element("p", { className: "tau-hint" }, "* not seen in training"));
-      return part;
+      const legend = element("legend", {}, "Transformation f");
+      return [element("fieldset", {}, legend, ...options), this.directionRow];
     }
 
     modelSelect() {
@@ -597,9 +473,7 @@
         "section",
         { className: "tau-codes", "aria-label": "Codes" },
         element("h3", {}, "3 · What the model reads off them"),
-        element("div", { className: "tau-pair" },
-          element("div", {}, this.notes.z, this.bars.z),
-          element("div", {}, this.notes.tau, this.bars.tau)),
+        this.notes.z, this.bars.z, this.notes.tau, this.bars.tau,
       );
     }
 
@@ -611,16 +485,17 @@
       const [f1, t1, x, t2, f2] = Array.from({ length: 5 }, () => this.canvas(""));
       this.rows = { f1, t1, x, t2, f2 };
       const rows = this.full
-        ? [this.row("f, in truth", f1, "tau-there"), this.row("τ applied", t1, "tau-there"), this.row("other images", x),
-           this.row("τ⁻¹ applied", t2, "tau-back"), this.row("f⁻¹, in truth", f2, "tau-back")]
-        : [this.row("other images", x), this.row("τ applied", t1, "tau-there"), this.row("f, in truth", f1, "tau-there")];
+        ? [this.row("true f", f1, "tau-there"), this.row("τ applied", t1, "tau-there"), this.row("other images", x),
+           this.row("τ⁻¹ applied", t2, "tau-back"), this.row("true f⁻¹", f2, "tau-back")]
+        : [this.row("other images", x), this.row("τ applied", t1, "tau-there"), this.row("true f", f1, "tau-there")];
       const part = element("section", { className: "tau-gallery", "aria-label": "Other images" },
         element("h3", {}, this.full ? "4 · Its τ on other images" : "Its τ on other images"));
       if (this.full) {
-        this.k = this.slider("k", "Apply τ k times: k", 0, TIMES, 1, (k) => this.change({ k }));
+        this.k = this.slider("k", "How often τ is applied", 0, TIMES, 1, (k) => this.change({ k }));
         part.append(this.k.row);
       }
-      part.append(...rows);
+      const note = "Lines mark the image of the same class as the one that τ was read off.";
+      part.append(...rows, element("p", { className: "tau-hint" }, note));
       return part;
     }
 
@@ -649,7 +524,7 @@
         element("h3", {}, "6 · In between"),
         element("div", { className: "tau-pair" },
           element("div", {}, this.betweenSlider.row,
-            element("div", { className: "tau-two" }, figure("code", "between the codes"), figure("truth", "f, in truth"))),
+            element("div", { className: "tau-two" }, figure("code", "between the codes"), figure("truth", "true f"))),
           element("div", {}, this.mixSlider.row,
             element("div", { className: "tau-two" }, figure("mixed", "decoded"), figure("x0", "x₀ itself")))),
       );
@@ -665,15 +540,9 @@
           this.say("The address bar holds this state: copy it from there.");
         }
       };
-      const reset = () => {
-        const { model, ...rest } = this.defaults();
-        Object.assign(this.state, rest);
-        this.switchModel(model);
-        this.change({});
-      };
       return element("div", { className: "tau-buttons" },
         element("button", { type: "button", onclick: copy }, "Copy a link to this"),
-        element("button", { type: "button", onclick: reset }, "Start over"));
+        element("button", { type: "button", onclick: () => this.apply("") }, "Start over"));
     }
 
     /* ---- Showing the state ---- */
@@ -709,20 +578,17 @@
         slider.input.setAttribute("aria-valuetext", text);
       };
       set(this.strength, state.strength, this.amount());
-      this.hint.textContent = state.family === "rotation"
-        ? "Turn x₁ or x₂ with mouse or finger, or use the slider."
-        : "Drag x₁ or x₂ with mouse or finger, or use the slider.";
+      const turn = state.family === "rotation" ? "Turn" : "Drag";
+      const unseen = this.catalogue.trained.includes(state.family) ? "" : " * No model has met this in training.";
+      this.hint.textContent = `${turn} x₁ or x₂ with mouse or finger, or use the slider.${unseen}`;
       for (const [k, button] of this.picks.entries()) {
         const position = this.page() * COLUMNS + k;
         button.setAttribute("aria-pressed", String(!state.ink && position === state.image));
         button.setAttribute("aria-label", `Image ${position + 1}: ${this.className(position)}`);
       }
-      if (!this.full) {
-        this.more.href = BASE + "../book/explorer.html" + this.address();
-        return;
-      }
+      if (!this.full) return;
       this.select.value = state.model;
-      set(this.k, state.k, state.k === 1 ? "once" : `${state.k} times`);
+      set(this.k, state.k, ["not at all", "once"][state.k] ?? `${state.k} times`);
       set(this.betweenSlider, state.between, state.between === 0 ? "half-way" : this.amount(state.between * state.strength));
       set(this.mixSlider, state.mix, `${Math.round(100 * state.mix)} %`);
     }
@@ -754,14 +620,16 @@
       const first = this.page() * COLUMNS;
       const start = ((this.page() + 1) * COLUMNS) % images.labels.length;
       const others = images.pixels.subarray(start * PIXELS, (start + COLUMNS) * PIXELS);
+      // a drawn image has no class
+      const same = state.ink ? null : images.labels.indexOf(images.labels[state.image], start) - start;
       if (this.codes?.start !== start) this.codes = { start, z: model.encode(others) };
 
       if (this.full && shown("triplet"))
         decode(join([model.act(z, tau, -1), z, model.act(z, tau)]), (y) =>
           ["y2", "y0", "y1"].forEach((key, k) => paint(this.views[key], y.subarray(k * PIXELS, (k + 1) * PIXELS))));
       if (shown("gallery")) {
-        decode(model.actTimes(this.codes.z, tau, 1, state.k), (y) => paint(this.rows.t1, y));
-        if (this.full) decode(model.actTimes(this.codes.z, tau, -1, state.k), (y) => paint(this.rows.t2, y));
+        decode(model.actTimes(this.codes.z, tau, 1, state.k), (y) => paint(this.rows.t1, y, same));
+        if (this.full) decode(model.actTimes(this.codes.z, tau, -1, state.k), (y) => paint(this.rows.t2, y, same));
       }
       if (this.full && shown("orbit"))
         for (const [key, sign] of [["there", 1], ["back", -1]]) {
@@ -790,10 +658,10 @@
       if (shown("picker"))
         this.picks.forEach((button, k) => paint(button.firstChild, test(first + k)));
       if (shown("gallery")) {
-        paint(this.rows.x, others);
+        paint(this.rows.x, others, same);
         const truth = (m) => join(Array.from({ length: COLUMNS }, (_, k) => warp(test(start + k), power(m, state.k))));
-        paint(this.rows.f1, truth(there));
-        if (this.full) paint(this.rows.f2, truth(back));
+        paint(this.rows.f1, truth(there), same);
+        if (this.full) paint(this.rows.f2, truth(back), same);
       }
       if (this.full && shown("between")) {
         paint(this.inner.truth, warp(x0, matrix(state.between * value)));
