@@ -212,7 +212,7 @@ def still(columns: int) -> plt.Figure:
     own = triplets.replay(images[7:8], rotation)
     with torch.no_grad():
         _, tau = model.infer(own.x1, own.x2)
-        others = images[10 : 10 + columns]
+        others = images[20 - columns : 20]
         codes, _ = model.encode(others)
         there = model.decode(model.act(codes, tau))
         back = model.decode(model.act_inverse(codes, tau))

@@ -282,16 +282,14 @@
     /* ---- The page ---- */
 
     build() {
-      const main = element("div", { className: "tau-main" }, this.picker(), this.triplet());
-      if (this.full) main.append(this.codesPart());
-      this.panel = element("div", { className: "tau-panel" }, main, this.gallery());
-      if (this.full) this.panel.append(this.orbit(), this.between(), this.footer());
-      else {
-        // the link takes the state along, but only when it is followed
-        const page = BASE + "../book/explorer.html";
-        const more = element("a", { href: page, onclick: () => (more.href = page + this.address()) }, "Open the τ explorer");
-        const text = ": codes, other models, τ applied again and again.";
-        this.panel.append(element("p", { className: "tau-hint" }, more, text));
+      this.panel = element("div", { className: "tau-panel" });
+      const main = element("div", { className: "tau-main" });
+      if (this.full) {
+        main.append(this.picker(), this.triplet(), this.codesPart());
+        this.panel.append(main, this.gallery(), this.orbit(), this.between(), this.footer());
+      } else {
+        main.append(this.triplet(), this.gallery(), this.picker());
+        this.panel.append(main);
       }
       this.mount.insertBefore(this.panel, this.status);
       const seen = new IntersectionObserver(
@@ -360,7 +358,7 @@
       const part = element(
         "section",
         { className: "tau-picker", "aria-label": "Choose an image" },
-        element("h3", {}, this.full ? "1 · Choose an image" : "Choose an image"),
+        element("h3", {}, this.full ? "1 · Choose an image" : "Choose another one"),
         element("div", { className: "tau-picks" }, ...this.picks),
         element("div", { className: "tau-buttons" }, this.drawButton,
           element("button", { type: "button", onclick: next }, "Ten others")),
@@ -396,10 +394,11 @@
       return element(
         "section",
         { className: "tau-triplet", "aria-label": "Transform it" },
-        element("h3", {}, this.full ? "2 · Transform it" : "Transform it"),
-        ...this.controls(),
+        element("h3", {}, this.full ? "2 · Transform it" : "Turn the image"),
+        ...(this.full ? this.controls() : []),
         element("div", { className: "tau-views" }, ...views),
         this.strength.row,
+        ...(this.full ? [] : this.controls()),
         this.hint,
       );
     }
@@ -438,7 +437,8 @@
     }
 
     controls() {
-      const options = Object.keys(this.catalogue.most).map((family) => {
+      const { most, trained } = this.catalogue;
+      const options = (this.full ? Object.keys(most) : trained).map((family) => {
         const seen = this.catalogue.trained.includes(family);
         const radio = element("input", {
           type: "radio", name: `${this.id}-family`, value: family,
@@ -495,8 +495,18 @@
         part.append(this.k.row);
       }
       const note = "Lines mark the image of the same class as the one that τ was read off.";
-      part.append(...rows, element("p", { className: "tau-hint" }, note));
+      this.classNote = element("p", { className: "tau-hint" }, note);
+      part.append(...rows, this.classNote);
+      if (!this.full) part.append(this.more());
       return part;
+    }
+
+    /* The way to the full form; it takes the state along, but only when it is followed. */
+    more() {
+      const page = BASE + "../book/explorer.html";
+      const link = element("a", { href: page, onclick: () => (link.href = page + this.address()) }, "Open the τ explorer");
+      const text = ": the codes, other models and actions, τ applied again and again.";
+      return element("p", { className: "tau-hint" }, link, text);
     }
 
     orbit() {
@@ -580,6 +590,7 @@
       set(this.strength, state.strength, this.amount());
       const turn = state.family === "rotation" ? "Turn" : "Drag";
       const unseen = this.catalogue.trained.includes(state.family) ? "" : " * No model has met this in training.";
+      this.classNote.hidden = Boolean(state.ink);
       this.hint.textContent = `${turn} x₁ or x₂ with mouse or finger, or use the slider.${unseen}`;
       for (const [k, button] of this.picks.entries()) {
         const position = this.page() * COLUMNS + k;
@@ -618,10 +629,13 @@
         takers.push(taker);
       };
       const first = this.page() * COLUMNS;
-      const start = ((this.page() + 1) * COLUMNS) % images.labels.length;
-      const others = images.pixels.subarray(start * PIXELS, (start + COLUMNS) * PIXELS);
+      // the next ten images; of these the compact form shows six, the one of the same class among them
+      const columns = this.full ? COLUMNS : 6, label = images.labels[state.image];
+      let start = ((this.page() + 1) * COLUMNS) % images.labels.length;
+      if (!this.full) start += clamp(label - 3, 0, COLUMNS - columns);
+      const others = images.pixels.subarray(start * PIXELS, (start + columns) * PIXELS);
       // a drawn image has no class
-      const same = state.ink ? null : images.labels.indexOf(images.labels[state.image], start) - start;
+      const same = state.ink ? null : images.labels.indexOf(label, start) - start;
       if (this.codes?.start !== start) this.codes = { start, z: model.encode(others) };
 
       if (this.full && shown("triplet"))
@@ -659,7 +673,7 @@
         this.picks.forEach((button, k) => paint(button.firstChild, test(first + k)));
       if (shown("gallery")) {
         paint(this.rows.x, others, same);
-        const truth = (m) => join(Array.from({ length: COLUMNS }, (_, k) => warp(test(start + k), power(m, state.k))));
+        const truth = (m) => join(Array.from({ length: columns }, (_, k) => warp(test(start + k), power(m, state.k))));
         paint(this.rows.f1, truth(there), same);
         if (this.full) paint(this.rows.f2, truth(back), same);
       }
@@ -695,16 +709,16 @@
       label(this.views.x0, `x₀: ${subject}`);
       label(this.views.x1, `x₁: ${subject} after ${done}`);
       label(this.views.x2, `x₂: ${subject} after ${undone}`);
-      label(this.rows.x, "Ten other images, one of each class");
+      label(this.rows.x, "Other images, each of another class");
       const times = state.k === 1 ? "" : `, ${state.k} times`;
-      label(this.rows.t1, `The ten images with τ applied${times}, decoded`);
-      label(this.rows.f1, `The ten images after ${done}${times}, in truth`);
+      label(this.rows.t1, `The other images with τ applied${times}, decoded`);
+      label(this.rows.f1, `The other images after ${done}${times}, in truth`);
       if (!this.full) return;
       label(this.views.y0, "The inferred code z, decoded");
       label(this.views.y1, "τ applied to z, decoded: the model's account of x₁");
       label(this.views.y2, "τ⁻¹ applied to z, decoded: the model's account of x₂");
-      label(this.rows.t2, `The ten images with τ⁻¹ applied${times}, decoded`);
-      label(this.rows.f2, `The ten images after ${undone}${times}, in truth`);
+      label(this.rows.t2, `The other images with τ⁻¹ applied${times}, decoded`);
+      label(this.rows.f2, `The other images after ${undone}${times}, in truth`);
       label(this.orbits.there, `${subject} with its own τ applied 0 to ${TIMES} times, decoded`);
       label(this.orbits.back, `${subject} with its own τ⁻¹ applied 0 to ${TIMES} times, decoded`);
       label(this.inner.code, "A code on the line from z₂ to z₁, decoded");
