@@ -57,7 +57,9 @@ class Weights:
         """Append a tensor; the result says where it lies (counted in numbers) and its shape."""
         half = tensor.detach().half().contiguous()
         if not torch.equal(half.float(), tensor.float()):
-            raise ValueError("These weights do not fit into half precision: release the model first.")
+            raise ValueError(
+                "These weights do not fit into half precision: release the model first."
+            )
         place = {"at": self.length, "shape": list(half.shape)}
         self.parts.append(half.numpy().astype("<f2").tobytes())
         self.length += half.numel()
@@ -79,16 +81,19 @@ def layer(module: nn.Module, weights: Weights) -> dict[str, Any]:
       (i, j) of each cell as channels; the cells are laid out (`shuffle`) and the rim cut off.
     """
     if isinstance(module, nn.Linear):
-        kernel, bias = module.weight.T, module.bias
-        return {"kind": "dense", "kernel": weights.add(kernel), "bias": weights.add(bias)}
+        return {
+            "kind": "dense",
+            "kernel": weights.add(module.weight.T),
+            "bias": weights.add(module.bias),
+        }
     if isinstance(module, tvae.networks.FromPoint):
         c_in, c_out, k, _ = module.weight.shape
         kernel = module.weight.permute(0, 2, 3, 1).reshape(c_in, k * k * c_out)
-        bias = module.bias.repeat(k * k)  # type: ignore[union-attr]
+        assert module.bias is not None
         return {
             "kind": "dense",
             "kernel": weights.add(kernel),
-            "bias": weights.add(bias),
+            "bias": weights.add(module.bias.repeat(k * k)),
             "reshape": [k, k, c_out],
         }
     if isinstance(module, nn.ConvTranspose2d):
@@ -137,7 +142,9 @@ def describe(name: str) -> dict[str, Any]:
     model = tvae.pretrained(name)
     settings = model.settings
     if settings["model"] != "tvae" or settings["shape"] != [1, SIZE, SIZE]:
-        raise ValueError(f"The τ explorer shows T-VAEs of grey {SIZE}×{SIZE} images; {name} is none.")
+        raise ValueError(
+            f"The τ explorer shows T-VAEs of grey {SIZE}×{SIZE} images; {name} is none."
+        )
     if settings["action"] not in ACTIONS:
         raise ValueError(
             f"{name} has the action {settings['action']!r}; the τ explorer knows {', '.join(ACTIONS)}."
@@ -230,7 +237,13 @@ def still(columns: int) -> plt.Figure:
     tvae.figures.image_grid(
         torch.cat([truth.x2, back, others, there, truth.x1]),
         columns,
-        row_labels=["truly turned back", "τ⁻¹ applied", "other digits", "τ applied", "truly turned"],
+        row_labels=[
+            "truly turned back",
+            "τ⁻¹ applied",
+            "other digits",
+            "τ applied",
+            "truly turned",
+        ],
         title="its τ on other digits",
         ax=axes[1],
     )
