@@ -358,7 +358,7 @@
       const part = element(
         "section",
         { className: "tau-picker", "aria-label": "Choose an image" },
-        element("h3", {}, this.full ? "1 · Choose an image" : "Choose another one"),
+        element("h2", {}, this.full ? "1 · Choose an image" : "Choose another one"),
         element("div", { className: "tau-picks" }, ...this.picks),
         element("div", { className: "tau-buttons" }, this.drawButton,
           element("button", { type: "button", onclick: next }, "Ten others")),
@@ -394,7 +394,7 @@
       return element(
         "section",
         { className: "tau-triplet", "aria-label": "Transform it" },
-        element("h3", {}, this.full ? "2 · Transform it" : "Turn the image"),
+        element("h2", {}, this.full ? "2 · Transform it" : "Turn the image"),
         ...(this.full ? this.controls() : []),
         element("div", { className: "tau-views" }, ...views),
         this.strength.row,
@@ -472,7 +472,7 @@
       return element(
         "section",
         { className: "tau-codes", "aria-label": "Codes" },
-        element("h3", {}, "3 · What the model reads off them"),
+        element("h2", {}, "3 · What the model reads off them"),
         this.notes.z, this.bars.z, this.notes.tau, this.bars.tau,
       );
     }
@@ -489,7 +489,7 @@
            this.row("τ⁻¹ applied", t2, "tau-back"), this.row("true f⁻¹", f2, "tau-back")]
         : [this.row("other images", x), this.row("τ applied", t1, "tau-there"), this.row("true f", f1, "tau-there")];
       const part = element("section", { className: "tau-gallery", "aria-label": "Other images" },
-        element("h3", {}, this.full ? "4 · Its τ on other images" : "Its τ on other images"));
+        element("h2", {}, this.full ? "4 · Its τ on other images" : "Its τ on other images"));
       if (this.full) {
         this.k = this.slider("k", "How often τ is applied", 0, TIMES, 1, (k) => this.change({ k }));
         part.append(this.k.row);
@@ -514,7 +514,7 @@
       return element(
         "section",
         { className: "tau-orbit", "aria-label": "Again and again" },
-        element("h3", {}, "5 · Its τ on the image itself, again and again"),
+        element("h2", {}, "5 · Its τ on the image itself, again and again"),
         this.row(`τ, 0 to ${TIMES} times`, this.orbits.there, "tau-there"),
         this.row(`τ⁻¹, 0 to ${TIMES} times`, this.orbits.back, "tau-back"),
       );
@@ -531,7 +531,7 @@
       return element(
         "section",
         { className: "tau-between", "aria-label": "Between" },
-        element("h3", {}, "6 · In between"),
+        element("h2", {}, "6 · In between"),
         element("div", { className: "tau-pair" },
           element("div", {}, this.betweenSlider.row,
             element("div", { className: "tau-two" }, figure("code", "between the codes"), figure("truth", "true f"))),
