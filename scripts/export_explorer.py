@@ -4,7 +4,8 @@
 
 Written are, into one folder: the scripts of `book/_explorer` and its library; for each model of
 `MODELS` a script with its weights in half precision; for each data set a script with images of its
-test set; a catalogue of all that; and the still images that readers without JavaScript see.
+test set; a catalogue of all that; and the still images that readers without JavaScript see. The
+small live figures of the chapters come with it.
 `scripts/render.py` calls this for every site it renders.
 
 Weights and images are scripts, not data files, since a page opened from a disk (`file://`) may load
@@ -32,7 +33,7 @@ import torch
 from torch import Tensor, nn
 
 import tvae
-from tvae.transforms import Parameters, Triplets, get_family
+from tvae.transforms import Parameters, Triplets, get_family, homographies, warp
 
 #: The released models of the page; the first is the one a visitor meets. Each name begins with
 #: the data set that the model was trained on.
@@ -250,6 +251,58 @@ def still(columns: int) -> plt.Figure:
     return figure
 
 
+def plane(action: str) -> plt.Figure:
+    """What the plane of an action shows first: two codes, and the z and τ that fit them best."""
+    tvae.figures.use_style()
+    there, back = tvae.figures.PALETTE["blue"], tvae.figures.PALETTE["vermillion"]
+    z1, z2 = torch.tensor([-0.3, 1.5]), torch.tensor([2.1, 0.9])
+    figure, ax = plt.subplots(figsize=(4, 4))
+    ax.axhline(0, color="#CCCCCC", linewidth=0.8)
+    ax.axvline(0, color="#CCCCCC", linewidth=0.8)
+    r = tvae.actions.build(action, 2)
+    if action == "A":
+        z, tau, name = (z1 + z2) / 2, (z1 - z2) / 2, "τ"
+    else:
+        angles = torch.atan2(z1[1], z1[0]), torch.atan2(z2[1], z2[0])
+        length, middle = (z1.norm() + z2.norm()) / 2, (angles[0] + angles[1]) / 2
+        z = length * torch.stack((middle.cos(), middle.sin()))
+        tau, name = ((angles[0] - angles[1]) / 2)[None], "θ"
+        ax.add_patch(plt.Circle((0, 0), float(length), fill=False, linestyle=":", color="#888888"))
+        ax.plot([0, float(z[0])], [0, float(z[1])], color="#CCCCCC", linewidth=0.8)
+    # the action with a growing share of τ draws its own path
+    shares = torch.linspace(0, 1, 30)[:, None]
+    for target, move, colour, style, text in (
+        (z1, r.act, there, "-", name),
+        (z2, r.act_inverse, back, "--", f"−{name}"),
+    ):
+        path = move(z.expand(30, 2), shares * tau)
+        ax.plot(*path.T.tolist(), style, color=colour)
+        ax.plot(*torch.stack((path[-1], target)).T.tolist(), ":", color="black", linewidth=1)
+        ax.plot(*path[-1:].T.tolist(), "o", color=colour, markerfacecolor="white", markersize=5)
+        ax.annotate(text, path[15].tolist(), (4, 6), textcoords="offset points", color=colour)
+    for point, colour, text in ((z1, there, "z₁"), (z2, back, "z₂"), (z, "black", "z")):
+        ax.plot(*point.tolist(), "o", color=colour, markersize=7)
+        offset = {"z": (7, -14), "z₁": (-18, -4), "z₂": (8, -4)}[text]
+        ax.annotate(text, point.tolist(), offset, textcoords="offset points", color=colour)
+    ax.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xticks=[], yticks=[])
+    return figure
+
+
+def strength() -> plt.Figure:
+    """A triplet by rotation, and the one way followed by the other."""
+    tvae.figures.use_style()
+    pixels, _, _ = selection("mnist")
+    x0 = pixels[5:6, None].float() / 255
+    given = torch.tensor([[20.0]], dtype=torch.float64)
+    there, back = (homographies("rotation", v, SIZE, SIZE) for v in (given, -given))
+    views = [warp(x0, m, "bicubic") for m in (back, there, there @ back)]
+    figure, ax = plt.subplots(figsize=(6, 1.9))
+    labels = ["$x_2 = f^{-1}(x_0)$", "$x_0$", "$x_1 = f(x_0)$", "$f^{-1}(f(x_0))$"]
+    images = torch.cat([views[0], x0, *views[1:]])
+    tvae.figures.image_grid(images, 4, column_labels=labels, ax=ax)
+    return figure
+
+
 def export(folder: Path) -> None:
     """Write everything into `folder`, which is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -277,9 +330,15 @@ def export(folder: Path) -> None:
     }
     hand_over(folder / "catalogue.js", "catalogue", "all", catalogue)
     (folder / "stills").mkdir()
-    for form, columns in (("full", 10), ("compact", 6)):
-        figure = still(columns)
-        figure.savefig(folder / "stills" / f"{form}.png", format="png", dpi=120)
+    stills = {
+        "explorer-full": still(10),
+        "explorer-compact": still(6),
+        "plane-A": plane("A"),
+        "plane-M": plane("M"),
+        "strength-triplet": strength(),
+    }
+    for name, figure in stills.items():
+        figure.savefig(folder / "stills" / f"{name}.png", format="png", dpi=120)
         plt.close(figure)
 
 

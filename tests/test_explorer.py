@@ -50,14 +50,18 @@ def site(tmp_path_factory: pytest.TempPathFactory, extension: ModuleType, one_th
     folder = tmp_path_factory.mktemp("site")
     export_explorer.export(folder / "_explorer")
     (folder / "book").mkdir()
-    for form in ("full", "compact"):
-        body = extension.fill(
-            f'<div class="tau-explorer" data-form="{form}"></div>', "../_explorer"
-        )
-        (folder / "book" / f"{form}.html").write_text(
+    mounts = {
+        "full": '<div class="tau-explorer" data-form="full"></div>',
+        "compact": '<div class="tau-explorer" data-form="compact"></div>',
+        "figures": '<div class="tau-plane" data-form="A"></div><div class="tau-plane" data-form="M">'
+        '</div><div class="tau-strength" data-form="triplet"></div>',
+    }
+    for name, mount in mounts.items():
+        (folder / "book" / f"{name}.html").write_text(
             '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"><title>τ</title></head>'
-            f'<body style="margin: 16px">{body}</body></html>',
+            '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+            f'<title>τ</title></head><body style="margin: 16px">'
+            f"{extension.fill(mount, '../_explorer')}</body></html>",
             encoding="utf-8",
         )
     return folder
@@ -101,8 +105,12 @@ def phone(browser: Browser) -> Iterator[BrowserContext]:
     context.close()
 
 
-def opened(context: BrowserContext, url: str) -> Page:
-    """A page whose explorer is ready; errors and requests that leave it fail the test at once."""
+EXPLORER = "() => window.TauExplorer?.mounts[0]?.results"
+FIGURES = "() => window.TauFigures?.length === 3 && TauFigures.every((f) => f.text?.textContent)"
+
+
+def opened(context: BrowserContext, url: str, ready: str = EXPLORER) -> Page:
+    """A page whose figures are ready; errors and requests that leave it fail the test at once."""
     page = context.new_page()
     seen: list[str] = []
     page.on("console", lambda m: seen.append(m.text) if m.type in ("error", "warning") else None)
@@ -117,7 +125,7 @@ def opened(context: BrowserContext, url: str) -> Page:
         ),
     )
     page.goto(url)
-    page.wait_for_function("() => window.TauExplorer?.mounts[0]?.results", timeout=60_000)
+    page.wait_for_function(ready, timeout=60_000)
     page.seen = seen  # type: ignore[attr-defined]
     assert seen == []
     return page
@@ -188,10 +196,14 @@ def test_images_are_the_first_of_each_class() -> None:
 def test_only_pages_with_a_mount_get_the_script(extension: ModuleType) -> None:
     assert extension.fill("<p>tau-explorer</p>", "x") == "<p>tau-explorer</p>"
     filled = extension.fill('<div class="tau-explorer" data-form="compact"></div>', "../e")
-    assert 'src="../e/explorer.js"' in filled and 'src="../e/stills/compact.png"' in filled
+    assert 'src="../e/explorer.js"' in filled and "../e/stills/explorer-compact.png" in filled
     assert "<noscript>" in filled and "JavaScript is off" in filled
-    with pytest.raises(ValueError, match="data-form"):
-        extension.fill('<div class="tau-explorer"></div>', "x")
+    assert "figures.js" not in filled
+    plane = extension.fill('<div class="tau-plane" data-form="M"></div>', "../e")
+    assert "figures.js" in plane and "explorer.js" not in plane
+    for wrong in ("", ' data-form="large"'):
+        with pytest.raises(ValueError, match="no live figure"):
+            extension.fill(f'<div class="tau-explorer"{wrong}></div>', "x")
 
 
 # ---- The mathematics, compared with the package
@@ -214,7 +226,7 @@ def test_models_agree_with_pytorch(browser: Browser, site: Path, name: str) -> N
         decoded = model.decode(torch.cat([z0, z, there, back, borrowed]))
     page = browser.new_page()
     page.goto((site / "book" / "full.html").as_uri() + f"#model={name}")
-    page.wait_for_function("() => window.TauExplorer?.mounts[0]?.results", timeout=60_000)
+    page.wait_for_function(EXPLORER, timeout=60_000)
     found = page.evaluate(
         """([x0, x1, x2]) => {
           const model = TauExplorer.mounts[0].model, d = model.d;
@@ -538,7 +550,7 @@ def test_models_are_loaded_when_chosen(desk: BrowserContext, site: Path, address
     loaded: list[str] = []
     page.on("response", lambda answer: loaded.append(answer.url.removeprefix(address)))
     page.goto(f"{address}book/full.html")
-    page.wait_for_function("() => window.TauExplorer?.mounts[0]?.results")
+    page.wait_for_function(EXPLORER)
     assert [u for u in loaded if "models/" in u] == ["_explorer/models/mnist-A-25.js"]
     assert [u for u in loaded if "images/" in u] == ["_explorer/images/mnist.js"]
     page.get_by_label("Model", exact=True).select_option("fashion-mnist-A-25")
@@ -552,7 +564,7 @@ def test_a_model_that_does_not_come_is_reported(desk: BrowserContext, address: s
     page = desk.new_page()
     page.route("**/models/mnist-M-26.js", lambda route: route.abort())
     page.goto(f"{address}book/full.html")
-    page.wait_for_function("() => window.TauExplorer?.mounts[0]?.results")
+    page.wait_for_function(EXPLORER)
     page.get_by_label("Model", exact=True).select_option("mnist-M-26")
     page.get_by_text("The file models/mnist-M-26.js could not be loaded.").wait_for()
     assert state(page)["model"] == "mnist-A-25"
@@ -562,18 +574,18 @@ def test_a_model_that_does_not_come_is_reported(desk: BrowserContext, address: s
 
 
 @needs_chromium
-@pytest.mark.parametrize("form", ["full", "compact"])
+@pytest.mark.parametrize("form", ["full", "compact", "figures"])
 def test_without_javascript_there_is_a_still_image(browser: Browser, site: Path, form: str) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / "book" / f"{form}.html").as_uri())
-    still = page.locator("img.tau-still")
-    assert still.is_visible()
-    box = still.bounding_box()
-    assert box and box["width"] > 300 and box["height"] > 150
-    assert len(still.get_attribute("alt") or "") > 40
-    said = page.locator("noscript p")
-    assert said.is_visible() and "JavaScript is off" in said.inner_text()
+    stills = page.locator("img.tau-still").all()
+    assert len(stills) == (3 if form == "figures" else 1)
+    for still, said in zip(stills, page.locator("noscript p").all(), strict=True):
+        box = still.bounding_box()
+        assert box and box["width"] > 300 and box["height"] > 150
+        assert len(still.get_attribute("alt") or "") > 40
+        assert said.is_visible() and "JavaScript is off" in said.inner_text()
     context.close()
 
 
@@ -592,6 +604,71 @@ def test_it_fits_the_screen(browser: Browser, site: Path, form: str, width: int)
     assert wide == []
     assert not page.locator("img.tau-still").is_visible()
     context.close()
+
+
+# ---- The small figures
+
+
+@needs_chromium
+def test_planes_show_the_best_z_and_tau(desk: BrowserContext, site: Path) -> None:
+    """Moved by mouse and keyboard; what is shown has the least C1 + C2 among its neighbours."""
+    page = opened(desk, (site / "book" / "figures.html").as_uri(), FIGURES)
+    draws = tvae.generator(0, "planes")
+    for number, letter in enumerate("AM"):
+        action = tvae.actions.build(letter, 2)
+        plane = f".tau-plane[data-form={letter}]"
+        x, y = place(page, f"{plane} .tau-z1 .tau-touch", 0.5, 0.5)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 60, y + 25, steps=4)
+        page.mouse.up()
+        page.locator(f"{plane} .tau-z2").focus()
+        for key in ("ArrowUp", "ArrowRight", "ArrowUp"):
+            page.keyboard.press(key)
+        found = page.evaluate(
+            f"() => ({{ ...TauFigures[{number}].points, ...TauFigures[{number}].solution }})"
+        )
+        z1, z2, z, tau = (
+            torch.tensor([found[k]], dtype=torch.float64) for k in ("z1", "z2", "z", "tau")
+        )
+        assert torch.allclose(z2, torch.tensor([[2.2, 1.1]], dtype=torch.float64)), "three keys"
+        assert float(z1[0, 0]) > 0, "the mouse has moved z1"
+
+        def cost(
+            z: torch.Tensor,
+            tau: torch.Tensor,
+            action: Any = action,
+            z1: torch.Tensor = z1,
+            z2: torch.Tensor = z2,
+        ) -> torch.Tensor:
+            first = (z1 - action.act(z, tau)).square().sum(1)
+            return first + (z2 - action.act_inverse(z, tau)).square().sum(1)
+
+        least = float(cost(z, tau))
+        assert abs(least - found["cost"]) < 1e-9
+        near = [0.1 * torch.randn(2000, v.shape[1], generator=draws).double() for v in (z, tau)]
+        assert float(cost(z + near[0], tau + near[1]).min()) >= least
+        assert found["cost"] == 0 if letter == "A" else found["cost"] > 0.01
+    assert page.seen == []  # type: ignore[attr-defined]
+
+
+@needs_chromium
+def test_strength_shows_what_the_way_back_leaves(phone: BrowserContext, site: Path) -> None:
+    page = opened(phone, (site / "book" / "figures.html").as_uri(), FIGURES)
+    for family, zooms in (
+        ("rotation", (1.766, 1.766)),
+        ("shear", (2.150, 2.150)),
+        ("tilt", (1, 3)),
+    ):
+        page.get_by_label("Transformation f").select_option(family)
+        page.get_by_label("Strength").fill("1")
+        page.wait_for_function(f"() => TauFigures[2].state.family === '{family}'")
+        found = page.evaluate("() => TauFigures[2].zoom")
+        assert torch.allclose(torch.tensor(found), torch.tensor(zooms), atol=1e-3), family
+    page.get_by_role("button", name="Another digit").tap()
+    page.wait_for_function("() => TauFigures[2].state.image === 6")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    assert page.seen == []  # type: ignore[attr-defined]
 
 
 # ---- What the page says

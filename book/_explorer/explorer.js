@@ -5,126 +5,15 @@
      data-model="mnist-A-25"                                  the model to begin with
 
    Nothing is loaded before a mount comes near the screen; then the library, the images and one
-   model. Models and images are scripts that call TauExplorer.receive, since a page opened from a
-   disk may load scripts but not fetch data. The mathematics is in engine.js. */
+   model. The mathematics is in engine.js, what all figures share in page.js. */
 "use strict";
 
 (() => {
-  const BASE = new URL(".", document.currentScript.src).href;
+  const { BASE, script, received, loadModel, loadImages, whenNear } = TauPage;
+  const { element, clamp, amount, paint, paintBars, slider } = TauPage;
   const TIMES = 8; // how often τ is applied at most
   const COLUMNS = 10; // images of a row
-  const MARK = "#009e73"; // of the class that τ came from
-
-  /* ---- Loading ---- */
-
-  const received = { library: {}, catalogue: {}, images: {}, model: {} };
-  const loading = new Map();
-
-  function script(path) {
-    if (!loading.has(path))
-      loading.set(
-        path,
-        new Promise((resolve, reject) => {
-          const tag = document.createElement("script");
-          tag.src = BASE + path;
-          tag.async = false; // side by side, but run in this order
-          tag.onload = resolve;
-          tag.onerror = () => {
-            loading.delete(path); // another try may have more luck
-            reject(new Error(`The file ${path} could not be loaded.`));
-          };
-          document.head.append(tag);
-        }),
-      );
-    return loading.get(path);
-  }
-
-  let started = null;
-  function library() {
-    const files = ["vendor/tf-core.min.js", "vendor/tf-backend-wasm.min.js", "vendor/wasm.js", "engine.js"];
-    started ??= Promise.all(files.map(script)).then(() => {
-      const { base64 } = received.library.wasm;
-      delete received.library.wasm;
-      return TauEngine.start(base64);
-    });
-    return started;
-  }
-
-  const models = new Map();
-  async function loadModel(name) {
-    await Promise.all([script(`models/${name}.js`), library()]);
-    if (!models.has(name)) {
-      models.set(name, new TauEngine.Model(received.model[name]));
-      delete received.model[name]; // seven megabytes of text that nobody needs again
-    }
-    return models.get(name);
-  }
-
-  const sets = new Map();
-  async function loadImages(name) {
-    await Promise.all([script(`images/${name}.js`), library()]);
-    if (!sets.has(name)) {
-      const { labels, pixels } = received.images[name];
-      sets.set(name, { labels, pixels: Float32Array.from(TauEngine.bytesOf(pixels), (v) => v / 255) });
-    }
-    return sets.get(name);
-  }
-
-  /* ---- Small helpers ---- */
-
-  function element(tag, properties = {}, ...children) {
-    const made = document.createElement(tag);
-    for (const [key, value] of Object.entries(properties)) {
-      if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-      else if (key in made) made[key] = value;
-      else made.setAttribute(key, value);
-    }
-    made.append(...children);
-    return made;
-  }
-
-  const clamp = (v, low, high) => Math.min(high, Math.max(low, v));
   const mix = (a, b, t) => a.map((v, k) => (1 - t) * v + t * b[k]);
-  const signed = (v, digits) => (v < 0 ? "−" : "+") + Math.abs(v).toFixed(digits);
-
-  /* Images side by side on one canvas, two pixels apart; lines on either side of the marked one. */
-  function paint(canvas, images, marked = null) {
-    const n = images.length / 784, gap = n > 1 ? 2 : 0, width = n * 28 + (n + 1) * gap;
-    if (canvas.width !== width) [canvas.width, canvas.height] = [width, 28];
-    const context = canvas.getContext("2d");
-    const data = context.createImageData(width, 28);
-    for (let i = 0; i < n; i++)
-      for (let p = 0; p < 784; p++) {
-        const at = 4 * (Math.floor(p / 28) * width + gap + i * (28 + gap) + (p % 28));
-        data.data[at] = data.data[at + 1] = data.data[at + 2] = Math.round(255 * images[i * 784 + p]);
-        data.data[at + 3] = 255;
-      }
-    context.putImageData(data, 0, 0);
-    if (marked === null) return;
-    context.fillStyle = MARK;
-    for (const i of [marked, marked + 1]) context.fillRect(i * (28 + gap), 0, gap, 28);
-  }
-
-  /* Numbers as bars about a line; `groups` says how many belong together. */
-  function paintBars(canvas, values, most, groups) {
-    const scale = window.devicePixelRatio || 1;
-    const width = canvas.clientWidth || 300, height = canvas.clientHeight || 60;
-    [canvas.width, canvas.height] = [width * scale, height * scale];
-    const context = canvas.getContext("2d"), style = getComputedStyle(canvas);
-    context.scale(scale, scale);
-    const gap = 12, step = (width - gap * (groups.length - 1)) / values.length;
-    let x = 0, n = 0;
-    for (const group of groups) {
-      context.fillStyle = style.getPropertyValue("--tau-line");
-      context.fillRect(x, height / 2 - 0.5, group * step, 1);
-      context.fillStyle = style.color;
-      for (let k = 0; k < group; k++, n++, x += step) {
-        const length = (clamp(values[n] / most, -1, 1) * height) / 2;
-        context.fillRect(x + 0.15 * step, height / 2 - Math.max(length, 0), 0.7 * step, Math.abs(length));
-      }
-      x += gap;
-    }
-  }
 
   /* ---- What is said about each action ---- */
 
@@ -150,7 +39,6 @@
       mount.append(this.status);
       this.hidden = new Set(); // parts that are off the screen need no new images
       this.peaks = {};
-      this.ready = new Promise((resolve) => (this.resolve = resolve));
     }
 
     async start() {
@@ -167,7 +55,6 @@
         this.say("");
         this.write();
         this.compute();
-        this.resolve(this);
       } catch (error) {
         this.say(`The explorer could not start. ${error.message} The image above stays as it is.`);
         console.warn(error);
@@ -324,17 +211,6 @@
       return element("canvas", { className, role: "img", "aria-label": label, width: 28, height: 28 });
     }
 
-    slider(name, label, low, high, step, change) {
-      const id = `${this.id}-${name}`;
-      const output = element("output", { htmlFor: id });
-      const input = element("input", {
-        type: "range", id, min: low, max: high, step,
-        oninput: () => change(Number(input.value)),
-      });
-      const row = element("div", { className: "tau-slider" }, element("label", { htmlFor: id }, label), output, input);
-      return { row, input, output };
-    }
-
     picker() {
       this.picks = Array.from({ length: COLUMNS }, (_, k) => {
         const canvas = element("canvas", { width: 28, height: 28, "aria-hidden": "true" });
@@ -390,7 +266,7 @@
       if (this.full)
         views.push(figure("y2", "τ⁻¹ on z"), figure("y0", "z, decoded"), figure("y1", "τ on z"));
       this.hint = element("p", { className: "tau-hint" });
-      this.strength = this.slider("strength", "Strength", -1, 1, 0.01, (strength) => this.change({ strength }));
+      this.strength = slider(`${this.id}-strength`, "Strength", -1, 1, 0.01, (strength) => this.change({ strength }));
       return element(
         "section",
         { className: "tau-triplet", "aria-label": "Transform it" },
@@ -491,7 +367,7 @@
       const part = element("section", { className: "tau-gallery", "aria-label": "Other images" },
         element("h2", {}, this.full ? "4 · Its τ on other images" : "Its τ on other images"));
       if (this.full) {
-        this.k = this.slider("k", "How often τ is applied", 0, TIMES, 1, (k) => this.change({ k }));
+        this.k = slider(`${this.id}-k`, "How often τ is applied", 0, TIMES, 1, (k) => this.change({ k }));
         part.append(this.k.row);
       }
       const note = "Lines mark the image of the same class as the one that τ was read off.";
@@ -521,8 +397,8 @@
     }
 
     between() {
-      this.betweenSlider = this.slider("between", "From x₂ to x₁", -1, 1, 0.02, (between) => this.change({ between }));
-      this.mixSlider = this.slider("mix", "From z₀ to z", 0, 1, 0.02, (mix) => this.change({ mix }));
+      this.betweenSlider = slider(`${this.id}-between`, "From x₂ to x₁", -1, 1, 0.02, (between) => this.change({ between }));
+      this.mixSlider = slider(`${this.id}-mix`, "From z₀ to z", 0, 1, 0.02, (mix) => this.change({ mix }));
       this.inner = {
         code: this.canvas("", "tau-view"), truth: this.canvas("", "tau-view"),
         mixed: this.canvas("", "tau-view"), x0: this.canvas("x₀ itself", "tau-view"),
@@ -569,9 +445,8 @@
 
     /* The strength in words, for the family's own unit. */
     amount(strength = this.state.strength) {
-      const { family } = this.state, value = strength * this.catalogue.most[family];
-      if (family === "scale") return `× ${Math.exp(value).toFixed(2)}`;
-      return signed(value, family === "rotation" || family === "shear" ? 0 : 1) + TauEngine.families[family].unit;
+      const { family } = this.state;
+      return amount(family, strength * this.catalogue.most[family]);
     }
 
     /* The controls say what the state says. */
@@ -582,12 +457,7 @@
       this.direction.replaceChildren(...family.directions.map((d) => element("option", {}, d)));
       this.direction.selectedIndex = state.direction;
       this.directionRow.hidden = family.directions.length < 2;
-      const set = (slider, value, text) => {
-        slider.input.value = value;
-        slider.output.textContent = text;
-        slider.input.setAttribute("aria-valuetext", text);
-      };
-      set(this.strength, state.strength, this.amount());
+      this.strength.set(state.strength, this.amount());
       const turn = state.family === "rotation" ? "Turn" : "Drag";
       const unseen = this.catalogue.trained.includes(state.family) ? "" : " * No model has met this in training.";
       this.classNote.hidden = Boolean(state.ink);
@@ -599,9 +469,9 @@
       }
       if (!this.full) return;
       this.select.value = state.model;
-      set(this.k, state.k, ["not at all", "once"][state.k] ?? `${state.k} times`);
-      set(this.betweenSlider, state.between, state.between === 0 ? "half-way" : this.amount(state.between * state.strength));
-      set(this.mixSlider, state.mix, `${Math.round(100 * state.mix)} %`);
+      this.k.set(state.k, ["not at all", "once"][state.k] ?? `${state.k} times`);
+      this.betweenSlider.set(state.between, state.between === 0 ? "half-way" : this.amount(state.between * state.strength));
+      this.mixSlider.set(state.mix, `${Math.round(100 * state.mix)} %`);
     }
 
     /* Views, codes, decoded images: all that depends on the state. */
@@ -729,30 +599,10 @@
 
   /* ---- Mounts ---- */
 
-  window.TauExplorer = {
-    mounts: [],
-    receive(kind, name, content) {
-      received[kind][name] = content;
-    },
-  };
-
-  const begin = () => {
-    const near = new IntersectionObserver(
-      (entries) => {
-        for (const { target, isIntersecting } of entries)
-          if (isIntersecting) {
-            near.unobserve(target);
-            TauExplorer.mounts.find((m) => m.mount === target).start();
-          }
-      },
-      { rootMargin: "300px" },
-    );
-    for (const mount of document.querySelectorAll(".tau-explorer")) {
-      const explorer = new Explorer(mount);
-      TauExplorer.mounts.push(explorer);
-      near.observe(mount);
-    }
-  };
-  if (document.readyState === "loading") addEventListener("DOMContentLoaded", begin);
-  else begin();
+  window.TauExplorer.mounts = [];
+  whenNear(".tau-explorer", (mount) => {
+    const explorer = new Explorer(mount);
+    TauExplorer.mounts.push(explorer);
+    return explorer;
+  });
 })();
