@@ -33,6 +33,7 @@ import torch
 from torch import Tensor, nn
 
 import tvae
+from tvae.experiments import figures
 from tvae.transforms import Parameters, Triplets, get_family, homographies, warp
 
 #: The released models of the page; the first is the one a visitor meets. Each name begins with
@@ -211,7 +212,7 @@ def hand_over(path: Path, kind: str, name: str, content: dict[str, Any]) -> int:
 
 def still(columns: int) -> plt.Figure:
     """What the explorer shows first, as a still image: a triplet, and its τ on other digits."""
-    tvae.figures.use_style()
+    figures.use_style()
     model = tvae.pretrained(MODELS[0])
     pixels, _, _ = selection(label(MODELS[0])[0])
     images = pixels[:, None].float() / 255
@@ -228,14 +229,14 @@ def still(columns: int) -> plt.Figure:
     figure, axes = plt.subplots(
         1, 2, figsize=(2.2 + 0.62 * columns, 3.3), width_ratios=(1, columns / 2.2)
     )
-    tvae.figures.image_grid(
+    figures.image_grid(
         torch.cat([own.x2, own.x0, own.x1]),
         1,
         row_labels=["$x_2$", "$x_0$", "$x_1$"],
         title="turned by 20°",
         ax=axes[0],
     )
-    tvae.figures.image_grid(
+    figures.image_grid(
         torch.cat([truth.x2, back, others, there, truth.x1]),
         columns,
         row_labels=[
@@ -253,8 +254,8 @@ def still(columns: int) -> plt.Figure:
 
 def plane(action: str) -> plt.Figure:
     """What the plane of an action shows first: two codes, and the z and τ that fit them best."""
-    tvae.figures.use_style()
-    there, back = tvae.figures.PALETTE["blue"], tvae.figures.PALETTE["vermillion"]
+    figures.use_style()
+    there, back = figures.PALETTE["blue"], figures.PALETTE["vermillion"]
     z1, z2 = torch.tensor([-0.3, 1.5]), torch.tensor([2.1, 0.9])
     figure, ax = plt.subplots(figsize=(4, 4))
     ax.axhline(0, color="#CCCCCC", linewidth=0.8)
@@ -279,18 +280,20 @@ def plane(action: str) -> plt.Figure:
         ax.plot(*path.T.tolist(), style, color=colour)
         ax.plot(*torch.stack((path[-1], target)).T.tolist(), ":", color="black", linewidth=1)
         ax.plot(*path[-1:].T.tolist(), "o", color=colour, markerfacecolor="white", markersize=5)
-        ax.annotate(text, path[15].tolist(), (4, 6), textcoords="offset points", color=colour)
+        ax.annotate(
+            text, tuple(path[15].tolist()), (4, 6), textcoords="offset points", color=colour
+        )
     for point, colour, text in ((z1, there, "z₁"), (z2, back, "z₂"), (z, "black", "z")):
         ax.plot(*point.tolist(), "o", color=colour, markersize=7)
         offset = {"z": (7, -14), "z₁": (-18, -4), "z₂": (8, -4)}[text]
-        ax.annotate(text, point.tolist(), offset, textcoords="offset points", color=colour)
+        ax.annotate(text, tuple(point.tolist()), offset, textcoords="offset points", color=colour)
     ax.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xticks=[], yticks=[])
     return figure
 
 
 def strength() -> plt.Figure:
     """A triplet by rotation, and the one way followed by the other."""
-    tvae.figures.use_style()
+    figures.use_style()
     pixels, _, _ = selection("mnist")
     x0 = pixels[5:6, None].float() / 255
     given = torch.tensor([[20.0]], dtype=torch.float64)
@@ -299,7 +302,7 @@ def strength() -> plt.Figure:
     figure, ax = plt.subplots(figsize=(6, 1.9))
     labels = ["$x_2 = f^{-1}(x_0)$", "$x_0$", "$x_1 = f(x_0)$", "$f^{-1}(f(x_0))$"]
     images = torch.cat([views[0], x0, *views[1:]])
-    tvae.figures.image_grid(images, 4, column_labels=labels, ax=ax)
+    figures.image_grid(images, 4, column_labels=labels, ax=ax)
     return figure
 
 

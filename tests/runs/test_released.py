@@ -154,7 +154,7 @@ def test_everything_released_with_the_package_is_intact():
 def test_the_table_is_readable_in_80_characters_and_holds_every_column():
     table = released.pretrained()
     head, *lines = str(table).splitlines()
-    assert head.split() == "name trained nllx0 kl0 mll knn_in knn_out MB".split()
+    assert head.split() == ["name", "trained", "nllx0", "kl0", "mll", "knn_in", "knn_out", "MB"]
     assert max(map(len, [head, *lines])) <= 80 and len(lines) == len(table)
     for line, (name, row) in zip(lines, table.iterrows(), strict=True):
         assert line.split()[:4] == [name, row["preset"], str(row["epochs"]), f"{row['nllx0']:.1f}"]
