@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from tvae.paper import report
 from tvae.runs import ledger
+from tvae.runs.name import RunName
 
 __all__ = [
     "SEEDS",
@@ -76,7 +76,7 @@ def from_ledger(
     for entry in ledger.entries(results):
         its = entry["configuration"]
         same = (its["dataset"], its["d"], its["tag"]) == (dataset, d, tag)
-        if not same or report.label_of(its) != label or its["seed"] not in wanted:
+        if not same or RunName.of(its).label != label or its["seed"] not in wanted:
             continue
         if entry["status"] != "ok":
             continue

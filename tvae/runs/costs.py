@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import torch
 
 from tvae import data, evaluation
-from tvae.training import loop
 from tvae.data import Dataset, Provenance
-from tvae.training.devices import make_fabric
 from tvae.models import VAE
-from tvae.seeding import generator
 from tvae.runs.sweep import Job
+from tvae.seeding import generator
+from tvae.training import loop
+from tvae.training.devices import make_fabric
 from tvae.training.run import build_model
 
 __all__ = ["Cost", "estimate", "images_of"]
@@ -54,7 +54,9 @@ def _timed(function: Callable[[], object], repeats: int) -> float:
 
 def _noise_images(count: int, dataset: str) -> Dataset:
     draw = generator(0, "calibration")
-    images = torch.randint(0, 256, (count, *data.entry(dataset).shape), generator=draw, dtype=torch.uint8)
+    images = torch.randint(
+        0, 256, (count, *data.entry(dataset).shape), generator=draw, dtype=torch.uint8
+    )
     labels = torch.randint(0, 10, (count,), generator=draw)
     return Dataset(images, labels, Provenance("noise", "drawn", "none", count, "0" * 64))
 
@@ -113,8 +115,8 @@ def estimate(jobs: Sequence[Job], side_by_side: int = 1, steps: int = 3) -> list
                 rates[shape, job.d] = _rates(job.dataset, job.d)
             train, test = images_of(job)
             encode, weigh, compare = rates[shape, job.d]
-            outside = measures["anchors"] + measures["queries"] if shape[0] == 1 else 0
-            pairs = measures["anchors"] * measures["queries"] if shape[0] == 1 else 0
+            outside = measures.anchors + measures.queries if shape[0] == 1 else 0
+            pairs = measures.anchors * measures.queries if shape[0] == 1 else 0
             measuring = (train + test + outside) * encode + (train * test + pairs) * compare
             if not job.trained:
                 costs.append(Cost(0, 0, 0.0, 0.0, measuring))
@@ -126,10 +128,10 @@ def estimate(jobs: Sequence[Job], side_by_side: int = 1, steps: int = 3) -> list
             count = schedule.epochs * (train // config.batch_size)
             if job.max_steps is not None:
                 count = min(count, job.max_steps)
-            images = measures["likelihood_images"] or test
-            if measures["likelihood_error"] is not None:
+            images = measures.likelihood_images or test
+            if measures.likelihood_error is not None:
                 images = min(images, 400)
-            measuring += images * measures["likelihood_samples"] * weigh
+            measuring += images * measures.likelihood_samples * weigh
             seconds = step_times[key]
             costs.append(Cost(schedule.epochs, count, seconds, count * seconds, measuring))
     finally:

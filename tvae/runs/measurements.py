@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,9 @@ from tvae.evaluation.inference import batches
 from tvae.files import atomic_path, atomic_write
 from tvae.models import TVAE, VAE, evaluating
 from tvae.objective import vae_terms
-from tvae.training.configuration import RunConfig
-from tvae.seeding import generator
 from tvae.runs.sweep import Job
+from tvae.seeding import generator
+from tvae.training.configuration import Measuring, RunConfig
 
 __all__ = [
     "affnist",
@@ -45,7 +44,7 @@ def _shares_classes(test: Dataset) -> bool:
 
 def affnist(
     source: str,
-    measures: Mapping[str, Any],
+    measures: Measuring,
     test: Dataset,
     cache: str | os.PathLike[str] | None = None,
     root: str | os.PathLike[str] | None = None,
@@ -60,8 +59,8 @@ def affnist(
         return None, None
     kind = "embedded" if source == "embedded" else "regenerated"
     return (
-        _cached("train", kind, measures["anchors"], cache, root),
-        _cached("test", kind, measures["queries"], cache, root),
+        _cached("train", kind, measures.anchors, cache, root),
+        _cached("test", kind, measures.queries, cache, root),
     )
 
 
@@ -113,17 +112,17 @@ def model_metrics(
     test: Dataset,
     anchors: Dataset | None,
     queries: Dataset | None,
-    measures: Mapping[str, Any],
+    measures: Measuring,
     config: RunConfig,
     seed: int = 0,
 ) -> dict[str, Any]:
     """All twelve metrics of a trained model: `metrics`, `standard_errors`, `evaluation`.
 
-    `config` says how the model was trained: on which views, if any. `measures` may name
-    `likelihood_error`, the standard error in nats that the log-likelihood has to reach; else it is
-    the plain mean over `likelihood_images` test images.
+    `config` says how the model was trained: on which views, if any. With
+    `measures.likelihood_error` the log-likelihood is that of all test images to this standard error;
+    else it is the plain mean over `likelihood_images` of them.
     """
-    target = measures.get("likelihood_error")
+    target = measures.likelihood_error
     labelled = _shares_classes(test)
     found = evaluation.evaluate(
         model,
@@ -134,19 +133,19 @@ def model_metrics(
         triplets=config.triplets(),
         views=config.model != "vae",
         seed=seed,
-        likelihood_samples=measures["likelihood_samples"],
-        likelihood_images=measures["likelihood_images"] if target is None else 0,
+        likelihood_samples=measures.likelihood_samples,
+        likelihood_images=measures.likelihood_images if target is None else 0,
     )
     measured = _measured(found)
     if target is not None:
         likelihood = log_likelihood_of_all(
-            model, test, measures["likelihood_samples"], target, seed=seed
+            model, test, measures.likelihood_samples, target, seed=seed
         )
         measured["metrics"]["mll"] = -likelihood["mean"]
         measured["standard_errors"]["mll"] = likelihood["standard_error"]
         measured["evaluation"].update(
             likelihood_images=likelihood["images"],
-            likelihood_samples=measures["likelihood_samples"],
+            likelihood_samples=measures.likelihood_samples,
             likelihood_method="ELBO of all test images plus the mean gap of a random part",
             effective_sample_size=likelihood["effective_sample_size"],
             mll_sampling_error=likelihood["sampling_error"],
