@@ -3,7 +3,7 @@
     TVAE_DATA=/path/to/torchvision/root python scripts/embed_data.py          # write
     TVAE_DATA=/path/to/torchvision/root python scripts/embed_data.py --check  # compare only
 
-The draw and the packing are `tvae.data.embedded.choose` and `pack`; this script only applies them.
+The draw and the packing are `tvae.data.digits.choose` and `tvae.data.embedded.pack`; this script only applies them.
 With `--check` nothing is written, and the exit code is 1 if any file differs.
 """
 
@@ -26,7 +26,7 @@ def recreate(root: Path | None = None) -> dict[str, bytes]:
     for name in ("mnist", "fashion-mnist"):
         for split in ("train", "test"):
             full = digits.full(name, split, root=root)
-            kept = embedded.choose(name, split, full.labels)
+            kept = digits.choose(name, split, full.labels)
             image_file, label_file = embedded.sample_names(name, split)
             result[image_file] = embedded.pack(full.images[kept, 0].numpy())
             result[label_file] = embedded.pack(full.labels[kept].numpy().astype("uint8"))

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import export_explorer
 import project
 
 SOURCES = ("_config.yml", "_toc.yml", "pyproject.toml")
@@ -43,7 +44,11 @@ def render(source: Path, output: Path) -> int:
     # The package cannot be run as a module, and its script need not be on the path.
     start = "from jupyter_book.cli.main import main; main()"
     flags = ["-W", "-n", "--keep-going", "-q", "--path-output", str(output)]
-    return subprocess.call([sys.executable, "-c", start, "build", *flags, str(source)])
+    status = subprocess.call([sys.executable, "-c", start, "build", *flags, str(source)])
+    if status == 0:
+        # after the pages, since jupyter-book would load scripts of its own folder on every page
+        export_explorer.export(output / "_build" / "html" / "_explorer")
+    return status
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from tvae.paper import METRICS
-from tvae.runs import ledger
+from tvae.runs.name import RunName
 from tvae.runs.sweep import Job
 
 
@@ -25,7 +25,7 @@ def entry(job: Job, *, status: str = "ok", seed: int = 0) -> dict[str, Any]:
     good = status == "ok"
     return {
         "schema": 1,
-        "name": ledger.run_name(configuration),
+        "name": str(RunName.of(job)),
         "status": status,
         "reason": None if good else "ValueError: for the sake of the test",
         "configuration": configuration,

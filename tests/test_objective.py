@@ -10,6 +10,7 @@ from torch.distributions import Independent, Normal, kl_divergence
 
 from tvae.models import TVAE, VAE
 from tvae.objective import (
+    FURTHER,
     TERMS,
     kl_standard_normal,
     mmd_linear,
@@ -209,3 +210,60 @@ def test_a_plain_vae_has_two_terms():
     terms = vae_terms(VAE(3), images(2, "x0"), generator(0, "noise"))
     assert [name for name, _ in terms.items()] == ["nllx0", "kl0"]
     assert all(not value.requires_grad and value.ndim == 0 for value in terms.means().values())
+
+
+# --- beyond the paper's loss ------------------------------------------------------------------------
+
+
+def further_terms(switches, n=4):
+    model = TVAE(4, action="E", action_options={"k": 3}, generator=generator(0, "weights"))
+    x0, x1, x2 = (images(n, name) for name in ("x0", "x1", "x2"))
+    with torch.no_grad():
+        return model, (x0, x1, x2), tvae_terms(model, x0, x1, x2, None, further=switches)
+
+
+def test_further_terms_leave_the_others_as_they_are():
+    _, _, plain = further_terms(())
+    assert [name for name, _ in plain.items()] == list(TERMS)
+    _, _, full = further_terms(tuple(FURTHER))
+    assert [name for name, _ in full.items()][: len(TERMS)] == list(TERMS)
+    for name, value in plain.items():
+        assert torch.allclose(value, full[name], rtol=1e-6), name
+    expected = sum(value for _, value in full.items())
+    assert torch.allclose(full.total(), expected)
+    with pytest.raises(KeyError, match="No term 'tie'"):
+        plain["tie"]
+
+
+def test_terms_of_the_views_and_the_tie_written_out():
+    model, (x0, x1, x2), terms = further_terms(("view_kl", "tie"))
+    with torch.no_grad():
+        moments = [model.encode(x) for x in (x0, x1, x2)]
+        z, _ = model.infer(x1, x2)
+    assert torch.allclose(terms["kl1"], kl_standard_normal(*moments[1]), rtol=1e-5)
+    assert torch.allclose(terms["kl2"], kl_standard_normal(*moments[2]), rtol=1e-5)
+    assert torch.allclose(terms["tie"], (z - moments[0][0]).square().sum(1), rtol=1e-4)
+
+
+def test_borrowed_terms_give_each_image_the_transformation_of_its_neighbour():
+    model, (_, x1, x2), terms = further_terms(("borrowed_constraint", "borrowed_likelihood"))
+    with torch.no_grad():
+        z1, z2 = model.encode(x1)[0], model.encode(x2)[0]
+        z, tau = model.infer(x1, x2)
+        for own, other in ((0, 1), (1, 0), (2, 3), (3, 2)):
+            there = model.act(z[own : own + 1], tau[other : other + 1])
+            back = model.act_inverse(z[own : own + 1], tau[other : other + 1])
+            assert float(terms["borrowed_c1"][own]) == pytest.approx(
+                float((z1[own] - there).square().sum()), rel=1e-4
+            )
+            assert float(terms["borrowed_c2"][own]) == pytest.approx(
+                float((z2[own] - back).square().sum()), rel=1e-4
+            )
+            for name, code, x in (("x1", there, x1), ("x2", back, x2)):
+                nll = float(model.nll(model.decode_logits(code), x[own : own + 1]))
+                assert float(terms[f"borrowed_nll{name}"][own]) == pytest.approx(nll, rel=1e-5)
+
+
+def test_pairs_need_an_even_number():
+    with pytest.raises(ValueError, match="even number of images, not 3"):
+        further_terms(("borrowed_constraint",), n=3)

@@ -23,11 +23,16 @@ An action of your own needs three methods and a letter::
 
         def identity(self):
             return torch.zeros(self.tau_size)
+
+One that does not take every d says so in `size_of_tau`; one without a residual form says
+`has_residual = False`. Sweeps and tables ask the action itself.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ClassVar, Literal
 
 import torch
@@ -45,7 +50,9 @@ __all__ = [
     "Residual",
     "Tridiagonal",
     "build",
+    "find",
     "letters",
+    "nearest_dimension",
     "register",
     "rotate_blocks",
     "tau_size",
@@ -71,7 +78,16 @@ class Action(nn.Module):
 
     @classmethod
     def size_of_tau(cls, d: int) -> int:
-        """How many numbers τ has for codes of dimension `d`."""
+        """How many numbers τ has for codes of dimension `d`; a `ValueError` if `d` does not fit."""
+        return d
+
+    @classmethod
+    def nearest_dimension(cls, d: int) -> int:
+        """The smallest dimension from `d` on that fits this action: 26 for M at a nominal 25."""
+        for candidate in range(d, 2 * d + 1):
+            with suppress(ValueError):
+                cls.size_of_tau(candidate)
+                return candidate
         return d
 
     def act(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
@@ -94,19 +110,36 @@ class Action(nn.Module):
 
 
 _REGISTRY: dict[str, type[Action]] = {}
+#: What the names of runs write for models without an action.
+_RESERVED = ("VAE", "PCA", "untrained", "pixels")
+
+
+def _spellings(letter: str, cls: type[Action]) -> set[str]:
+    """How the names of runs write an action, plain and residual, in files that may not know case."""
+    return {letter.lower(), *([f"{letter}r".lower()] if cls.has_residual else [])}
 
 
 def register(letter: str) -> Callable[[type[Action]], type[Action]]:
-    """Class decorator that makes an `Action` known under `letter`, for `TVAE(d, action=letter)`."""
-    if not letter or not letter.replace("_", "").isalnum():
+    """Class decorator that makes an `Action` known under `letter`, for `TVAE(d, action=letter)`.
+
+    Names of runs write an R after the letter for the residual form, and files may not tell small
+    letters from capitals: a letter that could be mistaken for another there is refused.
+    """
+    if not re.fullmatch(r"_*[A-Za-z0-9][A-Za-z0-9_]*", letter):
         raise ValueError(f"An action's letter must be alphanumeric, not {letter!r}.")
+    if letter.lower() in map(str.lower, _RESERVED):
+        raise ValueError(f"The letter {letter!r} stands for a model without an action in names.")
 
     def decorate(cls: type[Action]) -> type[Action]:
-        if letter in _REGISTRY and _REGISTRY[letter].__qualname__ != cls.__qualname__:
-            raise ValueError(
-                f"The letter {letter!r} already names {_REGISTRY[letter].__qualname__}; "
-                "choose another one."
-            )
+        for other, theirs in _REGISTRY.items():
+            if other == letter and theirs.__qualname__ == cls.__qualname__:
+                continue  # a cell of a notebook that is run again
+            if _spellings(letter, cls) & _spellings(other, theirs):
+                raise ValueError(
+                    f"The letter {other!r} already names {theirs.__qualname__}; "
+                    f"choose another one than {letter!r}, which the names of runs would mix up "
+                    "with it (they add an R for the residual form, and case does not count)."
+                )
         cls.letter = letter
         _REGISTRY[letter] = cls
         return cls
@@ -119,20 +152,21 @@ def letters() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-def _find(letter: str) -> type[Action]:
+def find(letter: str) -> type[Action]:
+    """The class of the action `letter`."""
     if letter not in _REGISTRY:
         raise ValueError(f"Unknown latent action {letter!r}; known are {', '.join(_REGISTRY)}.")
     return _REGISTRY[letter]
 
 
+def nearest_dimension(letter: str | None, d: int) -> int:
+    """The dimension of a model at a nominal `d`: that of its action; `d` if it has none we know."""
+    return _REGISTRY[letter].nearest_dimension(d) if letter in _REGISTRY else d
+
+
 def tau_size(letter: str, d: int) -> int:
     """How many numbers τ has for the action `letter` on codes of dimension `d`."""
-    return _find(letter).size_of_tau(check_dimension(d))
-
-
-def has_residual(letter: str) -> bool:
-    """Whether the action `letter` has a residual form."""
-    return _find(letter).has_residual
+    return find(letter).size_of_tau(check_dimension(d))
 
 
 def build(letter: str, d: int, residual: bool = False, **options: object) -> Action:
@@ -140,9 +174,10 @@ def build(letter: str, d: int, residual: bool = False, **options: object) -> Act
 
     `options` go to the action's constructor, such as `inverse="true"` for MA.
     """
-    cls = _find(letter)
+    cls = find(letter)
     if residual and not cls.has_residual:
-        raise ValueError(f"The action {letter} has no residual form; M, MA, T and N do.")
+        others = ", ".join(known for known in _REGISTRY if _REGISTRY[known].has_residual)
+        raise ValueError(f"The action {letter} has no residual form; {others} have.")
     action = cls(d, **options)
     return Residual(action) if residual else action
 

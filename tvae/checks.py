@@ -1,4 +1,4 @@
-"""Checks of what users pass in: one sentence that says what was wrong and what would be right."""
+"""What users pass in: checked, in one sentence that says what would be right, and made floats of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from numbers import Integral
 
 import torch
 
-__all__ = ["check_dimension", "check_images"]
+__all__ = ["check_dimension", "check_images", "to_floats"]
 
 
 def check_dimension(d: int) -> int:
@@ -64,3 +64,13 @@ def check_images(
             f"{float(high):.4g}; divide uint8-like values by 255."
         )
     return images
+
+
+def to_floats(images: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Images as floats in [0, 1]: bytes divided by 255, float32 unless `dtype` says otherwise.
+
+    Floats stay what they are, or become `dtype`.
+    """
+    if images.dtype == torch.uint8:
+        return images.to(dtype or torch.float32).div_(255)
+    return images if dtype is None else images.to(dtype)

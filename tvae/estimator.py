@@ -21,8 +21,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from tvae.checks import check_dimension
-from tvae.evaluation.inference import BATCH, embed, evaluating
-from tvae.models import TVAE, VAE
+from tvae.evaluation.inference import BATCH, embed
+from tvae.models import TVAE, VAE, evaluating
 from tvae.networks import initialise, mlp
 from tvae.seeding import generator
 from tvae.training import fit

@@ -10,7 +10,8 @@ VAE+ is no model of its own: it is a `VAE` trained on single images drawn from t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -18,10 +19,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from tvae import actions
-from tvae.checks import check_dimension, check_images
+from tvae import motions as motions  # registers the actions E, L, W and G
+from tvae.checks import check_dimension, check_images, to_floats
 from tvae.networks import default_networks, initialise, mlp
 
-__all__ = ["TVAE", "VAE", "Views", "build", "reparameterise"]
+__all__ = ["TVAE", "VAE", "Views", "build", "evaluating", "reparameterise"]
 
 LIKELIHOODS = ("bernoulli", "gaussian")
 Shape = tuple[int, int, int]
@@ -55,6 +57,22 @@ def reparameterise(
         noise = generator(mean)
     noise = noise.to(mean.device)
     return torch.addcmul(mean, torch.exp(0.5 * logvar), noise)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode and no gradients while the block runs; every module's mode is put back.
+
+    It is not torch's inference mode: what a network keeps from such a pass it can still train with.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 class VAE(nn.Module):
@@ -116,12 +134,9 @@ class VAE(nn.Module):
         if self._custom:
             self._check_networks()
 
-    @torch.no_grad()
     def _check_networks(self) -> None:
         """Pass one blank image and one zero code through, and say at once if a shape is off."""
-        modes = [(module, module.training) for module in self.modules()]
-        self.eval()
-        try:
+        with evaluating(self):
             parameter = next(self.parameters(), torch.zeros(()))
             moments = self.encoder(parameter.new_zeros((1, *self.shape)))
             if tuple(moments.shape) != (1, 2 * self.d):
@@ -135,9 +150,6 @@ class VAE(nn.Module):
                     f"The decoder must map (N, {self.d}) to (N, "
                     f"{', '.join(map(str, self.shape))}), but gives {tuple(raw.shape)}."
                 )
-        finally:
-            for module, training in modes:
-                module.training = training
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -160,10 +172,10 @@ class VAE(nn.Module):
     def encode(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """q_φ(z|x): images (N, C, H, W), uint8 or in [0, 1], to mean and log-variance, (N, d) each."""
         check_images(x, self.shape, name="x")
-        reference = next(self.parameters(), x)
-        if x.dtype == torch.uint8:
-            x = x.to(reference.device).to(reference.dtype) / 255
-        return self.moments(x.to(reference))
+        reference = next(self.parameters(), None)
+        if reference is None:
+            return self.moments(to_floats(x))
+        return self.moments(to_floats(x.to(reference.device), reference.dtype))
 
     def decode_logits(self, z: torch.Tensor) -> torch.Tensor:
         """The decoder's raw output for codes (N, d): Bernoulli logits or Gaussian means, (N, C, H, W)."""
@@ -206,10 +218,11 @@ class TVAE(VAE):
 
     Args:
         d: the latent dimension; even for the actions M and MA.
-        action: the letter of a latent action (A, M, MA, T, N or one of your own), or an
-            `actions.Action` made for the same d.
+        action: the letter of a latent action (A, M, MA, T, N; E, L, W, G of `tvae.motions`; or one
+            of your own), or an `actions.Action` made for the same d.
         residual: whether the action acts in its residual form, z + r(z, τ).
-        action_options: further arguments of the action, such as {"inverse": "true"} for MA.
+        action_options: further arguments of the action, such as {"inverse": "true"} for MA or
+            {"k": 6} for E.
 
     The other arguments are those of `VAE`.
     """
@@ -251,6 +264,8 @@ class TVAE(VAE):
         if generator is not None:
             for network in (self.psi, self.xi, self.action):
                 initialise(network, generator)
+            if isinstance(action, motions.SharedAction):
+                action.draw(generator)
 
     @property
     def settings(self) -> dict[str, Any]:

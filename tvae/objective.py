@@ -11,7 +11,7 @@ the mean of their sum over the batch, with all weights one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 
 import torch
@@ -19,16 +19,27 @@ import torch
 from tvae.models import TVAE, VAE, reparameterise
 
 __all__ = [
+    "FURTHER",
     "TERMS",
     "Terms",
     "kl_standard_normal",
     "mmd_linear",
+    "swap_pairs",
     "tvae_terms",
     "vae_id_terms",
     "vae_terms",
 ]
 
 TERMS = ("nllx0", "nllx1", "nllx2", "nll", "c1", "c2", "kl0", "div")
+#: Terms that the paper's loss does not have, by the switch that adds them.
+FURTHER = {
+    "view_kl": ("kl1", "kl2"),  # KL of q(z₁|x₁) and q(z₂|x₂) from N(0, 1)
+    "tie": ("tie",),  # ‖z − μ₀‖², of the original bound
+    # of pairs of images that share their transformation: τ is the other one's
+    "borrowed_constraint": ("borrowed_c1", "borrowed_c2"),
+    "borrowed_likelihood": ("borrowed_nllx1", "borrowed_nllx2"),
+}
+_ALL = (*TERMS, *(name for names in FURTHER.values() for name in names))
 
 
 @dataclass(frozen=True)
@@ -43,16 +54,23 @@ class Terms:
     c1: torch.Tensor | None = None
     c2: torch.Tensor | None = None
     div: torch.Tensor | None = None
+    kl1: torch.Tensor | None = None
+    kl2: torch.Tensor | None = None
+    tie: torch.Tensor | None = None
+    borrowed_c1: torch.Tensor | None = None
+    borrowed_c2: torch.Tensor | None = None
+    borrowed_nllx1: torch.Tensor | None = None
+    borrowed_nllx2: torch.Tensor | None = None
 
     def items(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Pairs (name, tensor (B,)) of the terms that exist, in the order of `TERMS`."""
+        """Pairs (name, tensor (B,)) of the terms that exist, those of `TERMS` first."""
         present = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in TERMS:
+        for name in _ALL:
             if present[name] is not None:
                 yield name, present[name]
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        value = getattr(self, name) if name in TERMS else None
+        value = getattr(self, name) if name in _ALL else None
         if value is None:
             raise KeyError(
                 f"No term {name!r} here; there are {', '.join(n for n, _ in self.items())}."
@@ -62,8 +80,8 @@ class Terms:
     def total(self, weights: Mapping[str, float] | None = None) -> torch.Tensor:
         """The sum of all terms, (B,); `weights` overrides the weight one of the terms it names."""
         weights = weights or {}
-        if unknown := set(weights) - set(TERMS):
-            raise ValueError(f"Unknown loss terms {sorted(unknown)}; known are {', '.join(TERMS)}.")
+        if unknown := set(weights) - set(_ALL):
+            raise ValueError(f"Unknown loss terms {sorted(unknown)}; known are {', '.join(_ALL)}.")
         return torch.stack([value * weights.get(name, 1.0) for name, value in self.items()]).sum(0)
 
     def means(self) -> dict[str, torch.Tensor]:
@@ -83,6 +101,13 @@ def mmd_linear(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     the means: (N, d), (N, d) → (N,). A sample in the place of a mean gives the sampled form.
     """
     return (a - b).square().sum(-1)
+
+
+def swap_pairs(rows: torch.Tensor) -> torch.Tensor:
+    """Rows 0 and 1, 2 and 3, ... exchanged: (N, k) → (N, k), N even."""
+    if len(rows) % 2:
+        raise ValueError(f"Pairs need an even number of images, not {len(rows)}.")
+    return rows.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
 
 
 def vae_terms(vae: VAE, x: torch.Tensor, generator: torch.Generator | None) -> Terms:
@@ -114,12 +139,15 @@ def tvae_terms(
     x2: torch.Tensor,
     generator: torch.Generator | None,
     analytic: bool = False,
+    further: Collection[str] = (),
 ) -> Terms:
     """All terms of the T-VAE's loss for triplets of float images (B, C, H, W) in [0, 1].
 
     The three views pass through the encoder, and z₀, z₁, z₂, z through the decoder, as one batch
     each. `generator` draws the noise of all four codes; None puts means in the place of samples.
-    With `analytic`, C uses E_q[z₁] = μ₁ and E_q[z₂] = μ₂ where the default uses the samples.
+    With `analytic`, C uses E_q[z₁] = μ₁ and E_q[z₂] = μ₂ where the default uses the samples. `further`
+    names switches of `FURTHER`; the borrowed terms take images 0 and 1, 2 and 3, ... as pairs that
+    share their transformation, and give each the τ of the other.
     """
     mean, logvar = model.moments(torch.cat((x0, x1, x2)))
     codes = reparameterise(mean, logvar, generator)
@@ -131,8 +159,27 @@ def tvae_terms(
     z1_from_z = model.action.act(z, tau)
     z2_from_z = model.action.act_inverse(z, tau)
 
-    raw = model.decode_logits(torch.cat((codes, z)))
-    nllx0, nllx1, nllx2, nll = model.nll(raw, torch.cat((x0, x1, x2, x0))).chunk(4)
+    decoded, targets = [codes, z], [x0, x1, x2, x0]
+    extra: dict[str, torch.Tensor] = {}
+    if "view_kl" in further:
+        extra["kl1"], extra["kl2"] = kl_standard_normal(mean, logvar).chunk(3)[1:]
+    if "tie" in further:
+        extra["tie"] = mmd_linear(z, mean0)
+    borrowed = {"borrowed_constraint", "borrowed_likelihood"} & set(further)
+    if borrowed:
+        lent = swap_pairs(tau)
+        z1_lent, z2_lent = model.action.act(z, lent), model.action.act_inverse(z, lent)
+        if "borrowed_constraint" in borrowed:
+            extra["borrowed_c1"] = mmd_linear(z1, z1_lent)
+            extra["borrowed_c2"] = mmd_linear(z2, z2_lent)
+        if "borrowed_likelihood" in borrowed:
+            decoded += [z1_lent, z2_lent]
+            targets += [x1, x2]
+
+    raw = model.decode_logits(torch.cat(decoded))
+    nllx0, nllx1, nllx2, nll, *lent_nll = model.nll(raw, torch.cat(targets)).chunk(len(targets))
+    if lent_nll:
+        extra["borrowed_nllx1"], extra["borrowed_nllx2"] = lent_nll
     return Terms(
         nllx0=nllx0,
         nllx1=nllx1,
@@ -142,4 +189,5 @@ def tvae_terms(
         c2=mmd_linear(mean2 if analytic else z2, z2_from_z),
         kl0=kl_standard_normal(mean0, logvar.chunk(3)[0]),
         div=kl_standard_normal(mean_z, logvar_z),
+        **extra,
     )

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,10 @@ import tvae.training
 from tvae.cli import main
 from tvae.data import load
 from tvae.paper import METRICS
-from tvae.runs import ledger
+from tvae.runs import ledger, measurements
 from tvae.runs.sweep import Job
 from tvae.training import checkpoints
+from tvae.training.configuration import PRESETS
 
 COMMANDS = ["data", "train", "resume", "evaluate", "models", "embed", "transfer", "info"]
 COMMANDS += ["sweep", "report"]
@@ -171,6 +173,24 @@ def test_evaluate_of_a_vae_leaves_the_views_open(plain, capsys):
     lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
     assert lines["c1"][1] == lines["nllx1"][1] == "–"
     assert float(lines["mll"][1]) > 0
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_evaluate_measures_as_a_sweep_of_the_same_preset_does(run, preset, monkeypatch, capsys):
+    asked = []
+
+    def measured(model, train, test, anchors, queries, measures, *rest):
+        asked.append(measures)
+        return {"metrics": dict.fromkeys(METRICS), "standard_errors": {}, "evaluation": {}}
+
+    monkeypatch.setattr(measurements, "affnist", lambda *given: (None, None))
+    monkeypatch.setattr(measurements, "model_metrics", measured)
+    assert main(["evaluate", str(run), "--preset", preset]) == 0
+    assert main(["evaluate", str(run), "--preset", preset, "--likelihood-images", "3"]) == 0
+    whole = Job("mnist", "tvae", "A", preset=preset).measures()
+    assert asked[0] == whole
+    # a number of images asks for their plain mean
+    assert asked[1] == replace(whole, likelihood_images=3, likelihood_error=None)
 
 
 # --- embed --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 from scipy.io import savemat
 
-from tvae.data import DataNotFound, Dataset, affnist, counter_based, load
+from tvae.data import DataNotFound, Dataset, affnist, affnist_mat, counter_based, load
 from tvae.data.dataset import describe
 from tvae.data.resampling import resize, resize_matrix
 
@@ -380,6 +380,19 @@ def test_mat_selection_and_chunks(batches: tuple[Path, Dataset]) -> None:
         load("affnist", "test", source="mat", root=root, count=121)
 
 
+def test_parameters_of_as_many_cases_as_values_are_not_turned(
+    tmp_path: Path, mnist: Dataset
+) -> None:
+    data = affnist.regenerate(mnist, 6, size=40)
+    rows, path = np.arange(36.0).reshape(6, 6), tmp_path / "six.mat"
+    write_mat(path, data.images, data.labels, human_readable_transform=rows.T)
+    read = affnist_mat.read_file(str(path), "six.mat")
+    assert np.array_equal(read["human_readable_transform"].numpy(), rows)
+    write_mat(path, data.images, data.labels, original_id=np.arange(5.0)[None])
+    with pytest.raises(ValueError, match=r"six\.mat: original_id must have 6 columns"):
+        affnist_mat.read_file(str(path), "six.mat")
+
+
 def test_bad_mat_files_are_named(batches: tuple[Path, Dataset], tmp_path: Path) -> None:
     root, data = batches
     wrong = tmp_path / "wrong.mat"
@@ -407,3 +420,38 @@ def test_bad_mat_files_are_named(batches: tuple[Path, Dataset], tmp_path: Path) 
         load("affnist", "validation", source="mat", root=root)
     with pytest.raises(DataNotFound, match="gone"):
         load("affnist", "test", source="mat", path=tmp_path / "gone.mat")
+
+
+@pytest.mark.skipif(
+    not FULL or not (Path(FULL) / "affnist").is_dir(),
+    reason="TVAE_DATA names no root with published AffNIST records",
+)
+def test_published_records_agree_with_the_conventions() -> None:
+    """60 untransformed records: layout, orientation, border, matrices, and which originals."""
+    mnist = load("mnist", "train", root=FULL)
+    position = {image.numpy().tobytes(): k for k, image in enumerate(mnist.images)}
+    tests = {image.numpy().tobytes() for image in load("mnist", "test", root=FULL).images}
+    found, ids = [], []
+    for path in sorted((Path(FULL or "") / "affnist").glob("*.mat")):
+        read = affnist_mat.read_file(str(path), path.name)
+        inner = read["images"][:, :, 6:34, 6:34].contiguous()
+        # upright, pixel by pixel, and nothing in the border
+        own = [position[image.numpy().tobytes()] for image in inner]
+        assert not {image.numpy().tobytes() for image in inner} & tests
+        assert int(read["images"].sum()) == int(inner.sum())
+        assert torch.equal(read["labels"], mnist.labels[own])
+        n = len(own)
+        identity = torch.tensor([[0.0, 0, 1, 1, 0, 0]], dtype=torch.float64)
+        assert torch.equal(read["human_readable_transform"], identity.expand(n, -1))
+        for name, shift in (("matrix_old_to_new", 6.0), ("matrix_new_to_old", -6.0)):
+            matrix = torch.tensor([[1, 0, shift, 0, 1, shift]], dtype=torch.float64)
+            assert torch.equal(read[name], matrix.expand(n, -1))
+        # the regenerator's identity gives the same canvas
+        zero, one = torch.zeros(n, dtype=torch.float64), torch.ones(n, dtype=torch.float64)
+        same = affnist.Parameters(torch.tensor(own), zero, zero, one, one, zero, zero)
+        assert torch.equal(affnist.render(mnist.images, same), read["images"])
+        found += own
+        ids += read["original_id"].flatten().int().tolist()
+    assert sorted(ids) == list(range(50_001, 50_061)) and len(set(found)) == 60
+    # numbered in an order of its own: were it MNIST's, all would lie beyond the first 50,000
+    assert sum(k >= 50_000 for k in found) == 10

@@ -152,7 +152,7 @@ def test_embedded_train_and_test_do_not_share_images() -> None:
 
 
 def test_embedded_files_match_their_listed_checksums_and_licences_are_there() -> None:
-    rows = [row for row in tvae.data.check(embedded.NAMES) if row.path.startswith("embedded ")]
+    rows = [row for row in tvae.data.check() if row.path.startswith("embedded ")]
     assert len(rows) == 8 == len(embedded.checksums())
     assert all(row.ok for row in rows)
     assert b"CC BY-SA 3.0" in embedded.sample_bytes("LICENSE-mnist.txt")
@@ -161,7 +161,7 @@ def test_embedded_files_match_their_listed_checksums_and_licences_are_there() ->
 
 def test_choice_is_by_hash_within_each_class() -> None:
     labels = torch.arange(7000) % 10
-    kept = embedded.choose("mnist", "train", labels)
+    kept = digits.choose("mnist", "train", labels)
     assert len(kept) == 6000 and kept.tolist() == sorted(kept.tolist())
     ranks = {i: hashlib.sha256(f"mnist/train/{i}".encode()).hexdigest() for i in range(7000)}
     left = set(range(7000)) - set(kept.tolist())
@@ -170,7 +170,7 @@ def test_choice_is_by_hash_within_each_class() -> None:
         best_left = min(ranks[i] for i in left if i % 10 == digit)
         assert worst_kept < best_left
     with pytest.raises(ValueError, match="fewer"):
-        embedded.choose("mnist", "train", labels[:5000])
+        digits.choose("mnist", "train", labels[:5000])
 
 
 @needs_full
@@ -190,7 +190,7 @@ def test_full_sets_are_complete_and_hold_the_samples(name: str) -> None:
         assert data.provenance.count == count
         assert data.provenance.source in ("torchvision", "debian")
         sample = load(name, split, source="embedded")
-        kept = embedded.choose(name, split, data.labels)
+        kept = digits.choose(name, split, data.labels)
         assert torch.equal(data.images[kept], sample.images)
         assert torch.equal(data.labels[kept], sample.labels)
     checked = tvae.data.check(name)

@@ -17,7 +17,9 @@ import torch
 from torchvision import datasets
 
 import tvae.data
-from tvae.data import DataNotFound, digits, fetching, idx, load
+from tvae.data import DataNotFound, affnist_mat, digits, idx, load
+
+ARCHIVES = ("training_batches.zip", "test_batches.zip")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -79,13 +81,13 @@ def test_affnist_is_fetched_from_its_publisher(
     server: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, url = server
-    monkeypatch.setattr(fetching, "AFFNIST_URL", url)
-    for file in fetching.AFFNIST_FILES:
+    monkeypatch.setattr(affnist_mat, "URL", url)
+    for file in ARCHIVES:
         with zipfile.ZipFile(folder / file, "w") as archive:
             archive.writestr("1.mat", b"x")
     tvae.data.fetch("affnist", tmp_path / "root")
     found = sorted(path.name for path in (tmp_path / "root" / "affNIST").iterdir())
-    assert found == sorted(fetching.AFFNIST_FILES)
+    assert found == sorted(ARCHIVES)
     row = next(r for r in tvae.data.available(tmp_path / "root") if r.source == "mat")
     assert row.present
 
@@ -106,7 +108,7 @@ def test_a_failed_download_says_what_failed(
 def test_names_that_cannot_be_fetched() -> None:
     with pytest.raises(ValueError, match="made by the package"):
         tvae.data.fetch("glyphs")
-    with pytest.raises(ValueError, match="mnist, fashion-mnist, omniglot, celeba and affnist"):
+    with pytest.raises(ValueError, match="choose one of mnist, fashion-mnist, omniglot"):
         tvae.data.fetch("imagenet")
 
 
@@ -116,7 +118,8 @@ def test_available_lists_every_set_and_source(
     monkeypatch.setattr(digits, "DEBIAN_FASHION", tmp_path / "debian")
     rows = tvae.data.available(tmp_path)
     listed = {(row.name, row.source) for row in rows}
-    for name, sources in tvae.data.SOURCES.items():
+    for name in tvae.data.names():
+        sources = tvae.data.entry(name).source_names
         assert {(name, source) for source in sources if source != "full"} <= listed
     for row in rows:
         assert "\n" not in str(row)
@@ -139,5 +142,5 @@ def test_check_finds_a_changed_byte(tmp_path: Path) -> None:
         "images_background_small1.zip",
     ]
     assert tvae.data.check("faces", tmp_path) == []
-    with pytest.raises(ValueError, match="Unknown data set"):
+    with pytest.raises(ValueError, match="There is no data set"):
         tvae.data.check("imagenet", tmp_path)

@@ -1,10 +1,11 @@
-"""Omniglot: torchvision's layout, the two small sets, and what becomes of the drawings."""
+"""Omniglot: arrays, torchvision's layout, the two small sets, the one-shot task."""
 
 from __future__ import annotations
 
 import io
 import os
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from tvae.data import DataNotFound, load, omniglot
+from tvae.data import DataNotFound, entry, load, omniglot
 
 FULL = os.environ.get("TVAE_DATA")
 needs_small = pytest.mark.skipif(
@@ -139,6 +140,141 @@ def test_missing_and_incomplete_sets_say_so(tmp_path: Path) -> None:
     (tmp_path / omniglot.FOLDER / "images_evaluation").mkdir()
     with pytest.raises(ValueError, match="No drawing"):
         load("omniglot", "test", root=tmp_path, source="torchvision")
+
+
+def write_arrays(root: Path, alphabets: dict[str, str], order: int = 1) -> None:
+    """The drawings of `write`, twenty of each character, as arrays with their index."""
+    folder = root / omniglot.ARRAYS
+    folder.mkdir(parents=True)
+    lines = ["character_id,split,alphabet,character_in_alphabet,array,row"]
+    for part, name in omniglot.FULL.items():
+        mine = [alphabet for alphabet, split in alphabets.items() if split == part][::order]
+        characters = [(alphabet, character) for alphabet in mine for character in (1, 2)]
+        images = np.empty((len(characters), 20, 105, 105), dtype=bool)
+        for row, (alphabet, character) in enumerate(characters):
+            for number in range(1, 21):
+                seed = 1000 * omniglot_index(alphabet) + 10 * character + number
+                images[row, number - 1] = drawing(seed)
+            lines.append(f"{row},{part},{alphabet},{character},{name},{row}")
+        np.savez_compressed(folder / f"{name}.npz", images=images)
+    (folder / "omniglot_index.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_arrays_give_what_the_folders_give_in_the_same_order(tmp_path: Path) -> None:
+    alphabets = {"Greek": "train", "Balinese": "train", "Tengwar": "test", "Angelic": "test"}
+    write_arrays(tmp_path, alphabets, order=-1)  # rows are not sorted by alphabet, as published
+    write(tmp_path, "images_background", ("Balinese", "Greek"), True, drawings=20)
+    write(tmp_path, "images_evaluation", ("Angelic", "Tengwar"), False, drawings=20)
+    for split in ("train", "test", "all"):
+        arrays = load("omniglot", split, root=tmp_path)
+        folders = load("omniglot", split, source="torchvision", root=tmp_path)
+        assert arrays.provenance.source == "npz"  # preferred where both are there
+        assert arrays.provenance.checksum == folders.provenance.checksum
+        assert arrays.classes == folders.classes and arrays.groups == folders.groups
+    some = load("omniglot", "all", source="npz", root=tmp_path, alphabets=["Tengwar"], size=40)
+    assert some.images.shape == (40, 1, 40, 40) and set(some.groups) == {"Tengwar"}
+
+
+def test_damaged_arrays_are_named(tmp_path: Path) -> None:
+    write_arrays(tmp_path, {"Greek": "train", "Tengwar": "test"})
+    folder = tmp_path / omniglot.ARRAYS
+    good = (folder / "images_background.npz").read_bytes()
+    index = (folder / "omniglot_index.csv").read_text()
+
+    def refused(words: str) -> None:
+        with pytest.raises(ValueError, match=words):
+            load("omniglot", "train", source="npz", root=tmp_path)
+
+    for bad in (good[: len(good) // 2], b"PK", b""):
+        (folder / "images_background.npz").write_bytes(bad)
+        refused(r"images_background\.npz is not an array of Omniglot drawings")
+    broken = bytearray(good)
+    broken[len(good) // 3] ^= 255
+    (folder / "images_background.npz").write_bytes(broken)
+    refused(r"images_background\.npz is not an array")
+    # pickled objects are never unpacked
+    np.savez(folder / "images_background.npz", images=np.array([{}, 1], dtype=object))
+    refused(r"expected bool of shape \(2, 20, 105, 105\), found object")
+    (folder / "images_background.npz").write_bytes(good)
+    (folder / "omniglot_index.csv").write_text(index.replace("images_background,1", "x,1"))
+    refused(r"expected bool of shape \(1, 20")
+    (folder / "omniglot_index.csv").write_text(index.replace("alphabet,", "script,", 1))
+    refused(r"omniglot_index\.csv is damaged")
+
+
+def write_runs(path: Path, answer: Callable[[int, int], int]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        for run in range(1, 21):
+            lines = []
+            for item in range(20):
+                right = answer(run, item)
+                archive.writestr(f"run{run:02}/training/class{item + 1:02}.png", png(drawing(item)))
+                archive.writestr(f"run{run:02}/test/item{item + 1:02}.png", png(drawing(right)))
+                lines.append(
+                    f"run{run:02}/test/item{item + 1:02}.png "
+                    f"run{run:02}/training/class{right + 1:02}.png"
+                )
+            archive.writestr(f"run{run:02}/class_labels.txt", "\n".join(lines) + "\n")
+
+
+def test_one_shot_runs_and_their_answers(tmp_path: Path) -> None:
+    place = tmp_path / omniglot.ARRAYS / "one_shot_runs.zip"
+    with pytest.raises(DataNotFound, match=r"one_shot_runs\.zip"):
+        omniglot.one_shot(tmp_path)
+    write_runs(place, lambda run, item: (7 * item + run) % 20)
+    task = omniglot.one_shot(tmp_path, size=105)
+    assert task.training.shape == task.test.shape == (20, 20, 1, 105, 105)
+    assert task.answers[2].tolist() == [(7 * item + 3) % 20 for item in range(20)]
+    chosen = torch.gather(
+        task.training, 1, task.answers[:, :, None, None, None].expand_as(task.training)
+    )
+    assert torch.equal(chosen, task.test) and task.test.unique().tolist() == [0, 255]
+    write_runs(place, lambda run, item: 0)
+    with pytest.raises(ValueError, match="each training drawing once"):
+        omniglot.one_shot(tmp_path)
+    place.write_bytes(place.read_bytes()[:5000])
+    with pytest.raises(ValueError, match="does not hold the one-shot runs"):
+        omniglot.one_shot(tmp_path)
+
+
+needs_arrays = pytest.mark.skipif(
+    not FULL or not (Path(FULL) / omniglot.ARRAYS / "images_background.npz").is_file(),
+    reason="TVAE_DATA names no root with Omniglot's arrays",
+)
+
+
+@needs_small
+@needs_arrays
+def test_the_complete_set_holds_the_small_one_pixel_by_pixel() -> None:
+    small = load("omniglot", "all", source="small")
+    same = load("omniglot", "train", source="npz", alphabets=sorted(set(small.groups)))
+    assert same.provenance.checksum == small.provenance.checksum and same.classes == small.classes
+    for split, characters, alphabets in (("train", 964, 30), ("test", 659, 20)):
+        data = load("omniglot", split)
+        assert data.provenance.source == "npz"
+        assert len(data.classes) == characters and len(set(data.groups)) == alphabets
+        assert data.labels.bincount().tolist() == [20] * characters
+    counts = tuple(20 * characters for characters in (964, 659))
+    assert entry("omniglot").counts == counts
+
+
+@needs_arrays
+def test_the_official_one_shot_task_is_of_evaluation_characters() -> None:
+    task = omniglot.one_shot(size=105)
+    data = load("omniglot", "test", source="npz", size=105)
+    where = {hash(image.numpy().tobytes()): k for k, image in enumerate(data.images)}
+    shown, asked = (
+        torch.tensor([[where[hash(x.numpy().tobytes())] for x in run] for run in part])
+        for part in (task.training, task.test)
+    )
+    labels = data.labels[shown]
+    assert torch.equal(data.labels[asked], labels.gather(1, task.answers))
+    for run in range(20):
+        assert len(labels[run].unique()) == 20
+        # one alphabet, and two drawers: one for all training drawings, one for all test drawings
+        assert len({data.groups[k] for k in labels[run].tolist()}) == 1
+        assert len((shown[run] % 20).unique()) == len((asked[run] % 20).unique()) == 1
 
 
 @needs_small

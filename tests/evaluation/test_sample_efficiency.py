@@ -13,7 +13,7 @@ from scipy import stats
 from sklearn.neighbors import KNeighborsClassifier
 
 from tvae.evaluation import knn_accuracy, knn_predict
-from tvae.evaluation.sample_efficiency import Curve, Estimate, Ranked, grouped_mean, subsamples
+from tvae.evaluation.sample_efficiency import Curve, Ranked, subsamples
 from tvae.seeding import generator
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -145,34 +145,6 @@ def test_differences_gains_and_needed_anchors():
     assert bool((upper - lower < curve.band()[1] - curve.band()[0]).all()), "paired is narrower"
 
 
-def test_grouped_mean_against_textbook_cases():
-    values = torch.from_numpy(np.random.default_rng(8).random(60))
-    alone = grouped_mean(values)
-    assert isinstance(alone, Estimate)
-    assert alone == pytest.approx((float(values.mean()), stats.sem(values.numpy())))
-    # groups of the same size: the standard error of the groups' means
-    groups = torch.arange(60) % 12
-    means = np.array([values[groups == g].mean() for g in range(12)])
-    assert grouped_mean(values, groups) == pytest.approx((means.mean(), stats.sem(means)))
-    # five copies of everything say no more than one
-    copies = grouped_mean(values.repeat(5), torch.arange(60).repeat(5))
-    assert copies == pytest.approx(alone)
-    assert grouped_mean(values.repeat(5)).standard_error < 0.6 * alone.standard_error
-
-
-def test_grouped_mean_against_the_bootstrap():
-    """Unequal groups of dependent answers: resampling whole groups gives the same error."""
-    rng = np.random.default_rng(9)
-    groups = np.repeat(np.arange(150), rng.integers(1, 6, 150))
-    values = (rng.random(len(groups)) < rng.random(150)[groups]).astype(float)
-    sums = np.bincount(groups, values)
-    counts = np.bincount(groups)
-    drawn = rng.integers(0, 150, (4000, 150))
-    means = sums[drawn].sum(1) / counts[drawn].sum(1)
-    found = grouped_mean(torch.from_numpy(values), torch.from_numpy(groups))
-    assert found.standard_error == pytest.approx(means.std(), rel=0.1)
-
-
 def test_errors_say_what_is_wrong():
     anchors, labels = clusters(10, 30)
     queries, truth = clusters(11, 5)
@@ -205,9 +177,3 @@ def test_errors_say_what_is_wrong():
         curve.gain(20, 10)
     with pytest.raises(ValueError, match="same sizes"):
         curve.minus(ranked.curve((10, 30), orders))
-    with pytest.raises(ValueError, match="at least two values"):
-        grouped_mean(torch.tensor([1.0]))
-    with pytest.raises(ValueError, match="at least two groups"):
-        grouped_mean(torch.tensor([1.0, 0.0]), torch.tensor([7, 7]))
-    with pytest.raises(ValueError, match="need 2 groups"):
-        grouped_mean(torch.tensor([1.0, 0.0]), torch.tensor([7]))

@@ -10,6 +10,7 @@ from tvae import data
 from tvae.experiments import chapter_models
 from tvae.models import TVAE, VAE
 from tvae.runs import execution, released
+from tvae.runs.name import RunName
 
 
 @pytest.mark.parametrize(
@@ -25,11 +26,14 @@ from tvae.runs import execution, released
 def test_names_stand_for_runs(name, model, action, residual, d):
     job = chapter_models.job(name, "paper", seed=3)
     assert (job.model, job.action, job.residual, job.d, job.seed) == (model, action, residual, d, 3)
-    assert job.config().file_name == name
+    assert str(RunName.of(job)) == name
     assert (job.epoch_images is None) == ("omniglot" not in name)
 
 
-@pytest.mark.parametrize("name", ["mnist", "mnist-A", "mnist-A-x", "mnist-M-25", "cifar-A-25"])
+@pytest.mark.parametrize(
+    "name",
+    ["mnist", "mnist-A", "mnist-A-x", "mnist-M-25", "cifar-A-25", "mnist-AR-25", "mnist-PCA-25"],
+)
 def test_names_of_no_run_are_refused(name):
     with pytest.raises(ValueError):
         chapter_models.job(name, "book")

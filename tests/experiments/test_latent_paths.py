@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tvae
-from tvae.evaluation.probe import Probe
+from tvae.evaluation.inference import Probe
 from tvae.experiments.latent_paths import NUMBERS, Path, rotations
 from tvae.models import VAE
 from tvae.seeding import generator
@@ -39,7 +39,7 @@ def test_rotations_are_those_of_the_triplets(images):
 
 
 def test_path_holds_the_codes_of_the_turned_pictures(images):
-    probe = Probe(VAE(4, generator=generator(0, "model")), chunk=5)
+    probe = Probe(VAE(4, generator=generator(0, "model")), batch=5)
     path = Path.of(probe, images, STEPS)
     assert torch.equal(path.angles, ANGLES)
     for k, views in enumerate(rotations(images, STEPS)):

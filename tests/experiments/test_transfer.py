@@ -89,12 +89,6 @@ def test_fit_agrees_with_numpy() -> None:
     assert float(flat.slope) == pytest.approx(0, abs=1e-6)
 
 
-def test_interval_is_central() -> None:
-    low, high = transfer.interval(torch.arange(1001.0)[:, None].repeat(1, 3))
-    torch.testing.assert_close(low, torch.full((3,), 25.0))
-    torch.testing.assert_close(high, torch.full((3,), 975.0))
-
-
 def test_agreement_of_known_displacements() -> None:
     """A common vector plus independent noise: the share of the common part."""
     draws = generator(0, "displacements")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ledgers import entry
 
 from tvae import paper
+from tvae.evaluation.statistics import CLEAR
 from tvae.paper import comparison
 from tvae.paper.claims import (
     FAILS,
@@ -30,11 +31,11 @@ errors = st.floats(0, 3)
 
 
 @given(numbers, errors)
-def test_a_gain_counts_beyond_two_errors(difference, error):
+def test_a_gain_counts_where_its_interval_leaves_out_zero(difference, error):
     verdict = Comparison("gain", difference, error).verdict
-    if not math.isclose(abs(difference), 2 * error, abs_tol=1e-8):
-        assert (verdict == HOLDS) == (difference > 2 * error)
-        assert (verdict == FAILS) == (difference < -2 * error)
+    if not math.isclose(abs(difference), CLEAR * error, abs_tol=1e-8):
+        assert (verdict == HOLDS) == (difference > CLEAR * error)
+        assert (verdict == FAILS) == (difference < -CLEAR * error)
 
 
 @given(numbers, errors)
@@ -47,7 +48,7 @@ def test_turning_a_comparison_around_turns_its_verdict_around(difference, error)
 @given(numbers, errors, st.floats(0, 5))
 def test_agreement_is_judged_by_the_whole_interval(difference, error, within):
     verdict = Comparison("", difference, error, within).verdict
-    low, high = abs(difference) - 2 * error, abs(difference) + 2 * error
+    low, high = abs(difference) - CLEAR * error, abs(difference) + CLEAR * error
     # at the border the last bits decide
     if not any(math.isclose(end, within, abs_tol=1e-8) for end in (low, high)):
         assert (verdict == HOLDS) == (high < within)

@@ -11,6 +11,7 @@ from ledgers import entry
 from tvae import paper
 from tvae.paper import comparison, report
 from tvae.runs import ledger
+from tvae.runs.name import RunName
 from tvae.runs.sweep import Job
 
 
@@ -124,7 +125,7 @@ def test_rows_are_the_papers_and_the_baselines(tmp_path):
     printed = paper.tables().appendix
     ours = table[table["label"].isin(report.LABELS)]
     assert len(ours) == len(printed) == 99
-    assert ours["label"].tolist() == [report.label_of(row) for _, row in printed.iterrows()]
+    assert ours["label"].tolist() == [RunName.of(row).label for _, row in printed.iterrows()]
     assert ours["d"].tolist() == printed["d"].tolist()
     assert set(zip(ours["label"], ours["nominal"], strict=True)) == set(
         itertools.product(report.LABELS, comparison.DIMENSIONS)

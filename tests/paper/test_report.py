@@ -66,7 +66,7 @@ def test_every_number_of_the_slice_is_shown_and_deleting_a_file_removes_its_row(
                 assert f"{value:.3f}" if name.startswith("knn") else f"{value:.2f}" in text
     assert "smoke: 1 runs, 1 ok" in text
     gone = entry(JOBS[0])["metrics"]["mll"]
-    ledger.path_of(JOBS[0].configuration(), results).unlink()
+    (results / f"{JOBS[0].name}.json").unlink()
     after = report.report(results, format=format)
     assert f"{gone:.2f}" in text and f"{gone:.2f}" not in after
     assert len(after.splitlines()) < len(text.splitlines())

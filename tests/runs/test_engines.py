@@ -87,7 +87,7 @@ def test_side_by_side_then_skipped_then_only_what_is_missing(tmp_path):
     outcome, said = run(todo, tmp_path)
     assert outcome.ok == [] and len(outcome.present) == 3
 
-    ledger.path_of(todo[0].configuration(), tmp_path / "results").unlink()
+    (tmp_path / "results" / f"{todo[0].name}.json").unlink()
     outcome, said = run(todo, tmp_path)
     assert outcome.ok == [todo[0].name] and len(outcome.present) == 2
 
@@ -97,7 +97,7 @@ def test_a_failing_run_is_recorded_and_stops_no_other(tmp_path, monkeypatch):
     todo = jobs(source="full") + jobs(seeds=[1])
     outcome, said = run(todo, tmp_path)
     assert list(outcome.failed) == [todo[0].name] and outcome.ok == [todo[1].name], said
-    failed = ledger.read(ledger.path_of(todo[0].configuration(), tmp_path / "results"))
+    failed = ledger.read(tmp_path / "results" / f"{todo[0].name}.json")
     assert failed["status"] == "failed" and "mnist" in failed["reason"].lower()
     # failed runs are tried again; with the data there, this one is made
     outcome, said = run(todo, tmp_path)

@@ -10,6 +10,7 @@ from ledgers import entry
 
 from tvae.paper import METRICS
 from tvae.runs import ledger
+from tvae.runs.name import RunName
 from tvae.runs.sweep import Job
 
 A = Job("mnist", "tvae", "A", preset="book")
@@ -83,7 +84,7 @@ def test_nonsense_is_refused_on_writing_and_on_reading(bad, word, tmp_path):
     with pytest.raises(ledger.LedgerError, match=word):
         ledger.write(bad, tmp_path)
     assert list(tmp_path.iterdir()) == []
-    path = tmp_path / f"{ledger.entry_name(A.configuration())}.json"
+    path = tmp_path / f"{A.name}.json"
     path.write_text(json.dumps(bad))
     with pytest.raises(ledger.LedgerError, match=word):
         ledger.read(path)
@@ -103,7 +104,7 @@ def test_truncated_and_renamed_files_are_refused(tmp_path):
 def test_find_wants_the_same_settings(tmp_path):
     ledger.write(entry(A), tmp_path)
     longer = Job("mnist", "tvae", "A", preset="book", training=(("epochs", 21),))
-    assert ledger.path_of(longer.configuration(), tmp_path).is_file()
+    assert (tmp_path / f"{longer.name}.json").is_file()
     assert ledger.find(longer.configuration(), tmp_path) is None
 
 
@@ -121,7 +122,7 @@ def test_table_is_tidy_and_follows_the_files(tmp_path):
     assert one["mll_se"] == 0.25 and one["epochs"] == 2 and one["training_seconds"] == 1.5
     assert table.loc["omniglot-VAE+-25", "action"] == ""
     assert len(ledger.table(tmp_path, failed=True)) == 5
-    ledger.path_of(A.configuration(), tmp_path).unlink()
+    (tmp_path / f"{A.name}.json").unlink()
     assert len(ledger.table(tmp_path)) == 3
 
 
@@ -151,4 +152,5 @@ def test_nothing_names_the_host():
 
 def test_the_projects_own_ledger_is_valid():
     for found in ledger.entries():
-        assert found["name"] == ledger.run_name(found["configuration"])
+        name = RunName.parse(found["name"])
+        assert str(name) == found["name"] and name == RunName.of(found["configuration"])

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
 from tvae import data, evaluation
-from tvae.evaluation.statistics import grouped_error
+from tvae.evaluation.statistics import Estimate
 from tvae.models import TVAE, VAE
 from tvae.runs import measurements
 from tvae.runs.sweep import Job
 from tvae.seeding import generator
-from tvae.training.configuration import RunConfig
+from tvae.training.configuration import Measuring, RunConfig
 
-MEASURES = {
-    "anchors": 300,
-    "queries": 100,
-    "likelihood_samples": 5,
-    "likelihood_images": 4,
-    "likelihood_error": None,
-}
+MEASURES = Measuring(300, 100, likelihood_samples=5, likelihood_images=4)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +95,7 @@ def test_a_trained_model_gets_all_columns_and_the_target_is_honoured(train, test
     assert all(value is not None for value in plain["metrics"].values())
     assert plain["standard_errors"]["mll"] > 0
     assert plain["evaluation"]["likelihood_images"] == 4
-    wanted = {**MEASURES, "likelihood_error": 0.5}
+    wanted = replace(MEASURES, likelihood_error=0.5)
     found = measurements.model_metrics(model, train, test, anchors, queries, wanted, config)
     assert found["evaluation"]["mll_sampling_error"] <= 0.5 < found["standard_errors"]["mll"]
     for name, value in plain["metrics"].items():
@@ -183,7 +179,7 @@ def test_accuracies_out_of_sample_are_counted_by_digit(train, test):
         evaluation.vote(anchors.labels[index(queries.floats().flatten(1)).indices])
         == queries.labels
     ).double()
-    expected = grouped_error(right, groups)
+    expected = Estimate.of(right, groups).standard_error
     assert found["standard_errors"]["knn_out"] == pytest.approx(expected, rel=1e-9)
 
 

@@ -87,7 +87,7 @@ def test_a_registered_data_set_is_loaded_by_name_and_accepted_by_runs() -> None:
     assert names()[-1] == "stripes"
     assert load("stripes", "test").provenance.split == "test"
     assert load("stripes", source="embedded", dark=3).images.max() == 3
-    assert RunConfig.from_preset("stripes", d=3).name == "stripes-A-3"
+    assert RunConfig.from_preset("stripes", d=3).dataset == "stripes"
     with pytest.raises(ValueError, match=r"split of stripes 'valid'"):
         load("stripes", "valid")
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tvae import paper
+from tvae import actions, paper
 from tvae.runs import sweep
+from tvae.runs.name import RunName
 from tvae.runs.sweep import Job, SweepError
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
@@ -98,6 +99,12 @@ def test_order_is_block_by_block_and_each_run_comes_once():
         ({"datasets": "mnist", "d": True}, "whole numbers"),
         ({"datasets": "mnist", "seeds": []}, "seeds is empty"),
         ({"datasets": "mnist", "epochs": 0}, "epochs"),
+        ({"datasets": "mnist", "epochs": "many"}, "epochs must hold whole numbers, not 'many'"),
+        ({"datasets": "mnist", "analytic": 1}, "analytic must hold true or false"),
+        ({"datasets": "mnist", "learning_rate": None}, "learning_rate must hold numbers"),
+        ({"datasets": "mnist", "anchors": 0}, "anchors must hold positive numbers, not 0"),
+        ({"datasets": "mnist", "likelihood_error": -1}, "likelihood_error must hold positive"),
+        ({"datasets": "mnist", "tag": 3}, "tag must hold names"),
         ({"datasets": "mnist", "max_steps": 0}, "max_steps"),
         ({"datasets": "mnist", "tag": "a/b"}, "tag"),
         ({"datasets": "mnist", "runs": {"d": 3}}, "list of blocks"),
@@ -111,6 +118,30 @@ def test_one_sentence_says_what_is_wrong(block, word, tmp_path):
     path.write_text(yaml.safe_dump(block))
     with pytest.raises(SweepError, match=word):
         sweep.load(path)
+
+
+def test_own_actions_say_which_d_they_take_and_whether_they_have_a_residual_form(monkeypatch):
+    monkeypatch.setattr(actions, "_REGISTRY", dict(actions._REGISTRY))
+
+    @actions.register("Q3")
+    class Triples(actions.Action):
+        has_residual = False
+
+        @classmethod
+        def size_of_tau(cls, d):
+            if d % 3:
+                raise ValueError("d must be a multiple of three.")
+            return d
+
+    block = {"datasets": "mnist", "actions": ["Q3", "M", "A"], "d": [10, 25]}
+    jobs = sweep.expand({**block, "residual": [False, True]})
+    assert [str(RunName.of(job)) for job in jobs] == [
+        *("mnist-Q3-12", "mnist-M-10", "mnist-MR-10", "mnist-A-10"),
+        *("mnist-Q3-27", "mnist-M-26", "mnist-MR-26", "mnist-A-25"),
+    ]
+    assert [job.action for job in sweep.expand({**block, "residual": True})] == ["M", "M"]
+    with pytest.raises(SweepError, match="no residual form of Q3, A"):
+        sweep.expand({"datasets": "mnist", "actions": ["Q3", "A"], "residual": True})
 
 
 def test_files_that_are_no_sweep(tmp_path):
@@ -131,6 +162,12 @@ def test_a_job_survives_json():
         assert Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job
     job = sweep.expand({"datasets": "mnist", "families": ["rotation"]})[0]
     assert Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job
+
+
+def test_one_family_may_be_written_without_a_list():
+    (one,) = sweep.expand({"datasets": "mnist", "families": "rotation", "likelihood_images": None})
+    assert one.config().families == ("rotation",)
+    assert one.measures().likelihood_images is None
 
 
 def test_equal_steps_on_a_smaller_set():

@@ -32,7 +32,7 @@ def main(folder: Path, processes: int, model: str, strategy: str) -> None:
     )
     # with the strategy `ddp` every process comes here; the file says which of them saw what
     rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
-    seen = [{k: v for k, v in row.items() if k != "seconds"} for row in run.history]
+    seen = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in run.history]
     (folder / f"{model}-{processes}.{rank}.json").write_text(json.dumps(seen))
 
 

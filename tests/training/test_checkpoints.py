@@ -229,7 +229,7 @@ def test_leftovers_of_killed_runs_are_swept_away(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="needs file locks")
 def test_two_processes_cannot_share_a_run_folder(tmp_path):
     code = (
-        "import sys\nfrom tvae import checkpoints\n"
+        "import sys\nfrom tvae.training import checkpoints\n"
         "with checkpoints.exclusive(sys.argv[1]):\n    print('in')\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

@@ -7,17 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvae import actions
+from tvae import actions, data
 from tvae.training import configuration
-from tvae.training.configuration import DATASETS, RunConfig
+from tvae.training.configuration import RunConfig
 
 
 def test_the_paper_preset_is_as_printed():
     paper = configuration.get_preset("paper")
     assert (paper.epochs, paper.learning_rate, paper.halve_every) == (200, 1e-4, 50)
     assert (paper.batch_size, paper.source) == (100, "full")
-    assert (paper.likelihood_samples, paper.likelihood_images) == (1000, None)
-    assert (paper.anchors, paper.queries) == (100_000, 320_000)
+    assert (paper.measuring.likelihood_samples, paper.measuring.likelihood_images) == (1000, None)
+    assert (paper.measuring.anchors, paper.measuring.queries) == (100_000, 320_000)
+    assert paper.measuring.likelihood_error is None
 
 
 def test_the_book_preset_is_the_paper_ten_times_shorter_at_ten_times_the_rate():
@@ -42,21 +43,6 @@ def test_an_unknown_preset_lists_the_three():
         configuration.get_preset("fast")
     with pytest.raises(ValueError, match="quick, book, paper"):
         RunConfig.from_preset("mnist", preset="fast")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name", "file_name"),
-    [
-        ({}, "mnist-A-25", "mnist-A-25"),
-        ({"action": "M", "residual": True, "d": 26}, "mnist-M^R-26", "mnist-MR-26"),
-        ({"action": "N", "residual": True}, "mnist-N^R-25", "mnist-NR-25"),
-        ({"model": "vae"}, "mnist-VAE-25", "mnist-VAE-25"),
-        ({"model": "vae+", "d": 10}, "mnist-VAE+-10", "mnist-VAE+-10"),
-    ],
-)
-def test_names(arguments, name, file_name):
-    config = RunConfig.from_preset("mnist", **arguments)
-    assert (config.name, config.file_name) == (name, file_name)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +82,7 @@ def test_a_missing_field_is_named():
 
 
 @given(
-    dataset=st.sampled_from(DATASETS),
+    dataset=st.sampled_from(data.names()),
     action=st.sampled_from(actions.letters()),
     residual=st.booleans(),
     half=st.integers(1, 60),

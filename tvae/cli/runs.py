@@ -138,7 +138,7 @@ def _add_evaluate(commands: Any) -> None:
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    from tvae.runs import ledger
+    from tvae.runs.name import RunName
     from tvae.training.configuration import RunConfig
 
     names = ("epochs", "learning_rate", "halve_every", "batch_size", "source")
@@ -155,7 +155,7 @@ def _train(arguments: argparse.Namespace) -> int:
         preset=arguments.preset,
         **changes,
     )
-    folder = arguments.folder or Path("runs") / ledger.entry_name(config.to_dict())
+    folder = arguments.folder or Path("runs") / RunName.of(config).entry(config.preset, config.seed)
     return _run(config, folder, arguments, arguments.precision)
 
 
@@ -178,13 +178,14 @@ def _run(config: Any, folder: Path, arguments: argparse.Namespace, precision: st
 
     from tvae import training
     from tvae.runs.execution import own_data
+    from tvae.runs.name import RunName
     from tvae.training import checkpoints
 
     set_threads(arguments)
     say = rank_zero_only(print)  # Fabric starts this command once for each process
     before = len(checkpoints.checkpoint_folders(folder))
     train_data, test_data = own_data(config.dataset, config.source, arguments.root)
-    say(f"{config.name}, preset {config.preset}, {config.epochs} epochs, seed {config.seed}")
+    say(f"{RunName.of(config)}, preset {config.preset}, {config.epochs} epochs, seed {config.seed}")
     say(train_data.provenance)
     say(test_data.provenance)
     say(f"{'continuing' if before else 'into'} {folder}", flush=True)
@@ -218,7 +219,10 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     source = arguments.source or config.source
     preset = configuration.get_preset(arguments.preset or config.preset)
     names = ("anchors", "queries", "likelihood_samples", "likelihood_images")
-    measures = {name: getattr(arguments, name) or getattr(preset, name) for name in names}
+    said: dict[str, Any] = {name: value for name in names if (value := getattr(arguments, name))}
+    if "likelihood_images" in said:  # so many images, and not as many as an error asks for
+        said["likelihood_error"] = None
+    measures = dataclasses.replace(preset.measuring, **said)
     train_data, test_data = own_data(config.dataset, source, arguments.root)
     print(f"{trained.name}, {len(trained.history)} epochs, measured as preset {preset.name}")
     print(train_data.provenance)
@@ -282,8 +286,8 @@ def _describe() -> int:
             str(preset.epochs),
             f"{preset.learning_rate:g}",
             str(preset.halve_every),
-            f"{preset.anchors:,}",
-            f"{preset.queries:,}",
+            f"{preset.measuring.anchors:,}",
+            f"{preset.measuring.queries:,}",
         ]
         for preset in configuration.PRESETS.values()
     ]

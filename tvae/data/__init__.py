@@ -9,25 +9,27 @@
 from __future__ import annotations
 
 from tvae.data import affnist
-from tvae.data.catalogue import NAMES, SOURCES, SPLITS, load, names, register
+from tvae.data.catalogue import entry, names, register
 from tvae.data.dataset import Dataset, Provenance, describe, fingerprint
+from tvae.data.entries import Entry, Source
 from tvae.data.fetching import Available, Check, available, check, fetch
+from tvae.data.loading import load
 from tvae.data.roots import DataNotFound, data_root
 
 __all__ = [
-    "NAMES",
-    "SOURCES",
-    "SPLITS",
     "Available",
     "Check",
     "DataNotFound",
     "Dataset",
+    "Entry",
     "Provenance",
+    "Source",
     "affnist",
     "available",
     "check",
     "data_root",
     "describe",
+    "entry",
     "fetch",
     "fingerprint",
     "load",

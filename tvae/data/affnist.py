@@ -11,9 +11,15 @@ Originals: 50,000 MNIST training images (train), the other 10,000 (validation), 
 images (test), so 1,600,000 / 320,000 / 320,000 images. Image number k is version k // N of original
 k % N.
 
-Settled here, because what is published does not say or no published file was at hand to compare
-with: that the *first* 50,000 training images are the training originals; the order of the images;
-the order in which expansion, shear and rotation are composed; bilinear interpolation.
+Compared with 60 published records of the just-centred version (`tests/data/test_affnist.py`): an
+identity map here gives their pixels exactly, the original upright within a border of 6. Their
+`original_id` is 50,001 to 50,060, which should be validation originals, and they are MNIST training
+images from all over the file, only 10 of them beyond its 50,000th: the publisher numbered the
+training images in another order, which is not known.
+
+Settled here, because no published record tells: that the *first* 50,000 training images are the
+training originals (very likely not the published choice, but one of the same kind); the order of the
+images; the order in which expansion, shear and rotation are composed; bilinear interpolation.
 
 The maps themselves, and where ink may lie, are in `tvae.data.affnist_maps`.
 """
@@ -22,28 +28,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from tvae.data import digits, embedded
+from tvae.data import affnist_mat, digits
 from tvae.data.affnist_maps import (
     CANVAS,
     PUBLISHED,
     Parameters,
     Ranges,
+    chosen,
     ink_extremes,
     parameters,
     render,
 )
-from tvae.data.counter_based import words
 from tvae.data.dataset import Dataset, describe
+from tvae.data.entries import Entry, Source
 from tvae.data.resampling import in_blocks, resize
 
 __all__ = [
     "ANCHORS",
     "CANVAS",
+    "ENTRY",
     "PUBLISHED",
     "SOURCES",
     "SPLITS",
@@ -68,22 +76,6 @@ SOURCES = ("full", "mat", "regenerated", "embedded")
 
 # Images per step: small enough that a step's grid (3 MB) stays in the cache.
 _BLOCK = 256
-
-
-def chosen(total: int, count: int | None, seed: int, split: str) -> torch.Tensor:
-    """Which of `total` images to use, ascending: all, or `count` of them drawn without repetition.
-
-    Every image gets a random number of its own, and the `count` smallest win. So a smaller choice
-    lies within a larger one of the same seed.
-    """
-    if count is None or count == total:
-        return torch.arange(total)
-    if isinstance(count, bool) or not 0 < count <= total:
-        raise ValueError(
-            f"AffNIST ({split}) has {total:,} images here: count must be 1 to that, not {count}."
-        )
-    keys = words(seed, f"affnist/{split}/choice", np.arange(total))
-    return torch.from_numpy(np.sort(np.argpartition(keys, count - 1)[:count]))
 
 
 def _check_names(split: str, source: str, path: Path | None) -> None:
@@ -226,7 +218,7 @@ def originals(split: str, source: str = "regenerated", root: Path | None = None)
     """
     part = "test" if split == "test" else "train"
     if source == "embedded":
-        mnist = embedded.sample("mnist", part)
+        mnist = digits.sample("mnist", part)
     else:
         mnist = digits.full("mnist", part, "full", root)
     if split == "test":
@@ -251,8 +243,6 @@ def stream(
     _check_names(split, source, path)
     _check_chunk(chunk, size)
     if source in ("full", "mat"):
-        from tvae.data import affnist_mat
-
         return affnist_mat.read_chunks(
             split, count=count, seed=seed, size=size, chunk=chunk, root=root, path=path
         )
@@ -284,11 +274,37 @@ def load(
     """
     _check_names(split, source, path)
     if source in ("full", "mat"):
-        from tvae.data import affnist_mat
-
         total = affnist_mat.total(split, root=root, path=path)
         chunks = stream(
             split, source=source, count=count, seed=seed, size=size, root=root, path=path
         )
         return _collect(chunks, total if count is None else count)
     return regenerate(originals(split, source, root), count, seed, size=size, source=source)
+
+
+def _find(split: str, source: str, root: Path | None) -> object:
+    """The files of a split, of AffNIST itself or of the MNIST that it is made from."""
+    if source == "regenerated":
+        return digits.files("mnist", "test" if split == "test" else "train", "full", root)
+    return affnist_mat.find(split, root)
+
+
+ENTRY = Entry(
+    name="affnist",
+    title="AffNIST",
+    embedded=partial(load, source="embedded", root=None),
+    embedded_as="made from the MNIST sample",
+    embedded_splits=SPLITS,
+    read=load,
+    find=_find,
+    sources=(
+        Source("mat", affnist_mat.FOLDER, fetch="affnist"),
+        Source("regenerated", "MNIST/raw", fetch="mnist"),
+    ),
+    splits=SPLITS,
+    download=affnist_mat.download,
+    known_shape=(1, 28, 28),
+    known_counts=(1_600_000, 320_000),
+    terms="freely available, without restrictions (T. Tieleman)",
+    checksums=affnist_mat.CHECKSUMS,
+)

@@ -1,4 +1,4 @@
-"""The affine maps of AffNIST: their parameters, the placements that lose no ink, the rendering.
+"""The affine maps of AffNIST: which are drawn, the placements that lose no ink, the rendering.
 
 Convention. Coordinates are x to the right and y down, in pixels, about the centre of the image or
 canvas; pixel centres lie at half-integers from the edge. A point p of the original goes to A p + t,
@@ -20,13 +20,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
-from tvae.data.counter_based import uniforms
+from tvae.data.counter_based import uniforms, words
 from tvae.data.resampling import in_blocks, to_bytes
 
-__all__ = ["CANVAS", "PUBLISHED", "Parameters", "Ranges", "ink_extremes", "parameters", "render"]
+__all__ = [
+    "CANVAS",
+    "PUBLISHED",
+    "Parameters",
+    "Ranges",
+    "chosen",
+    "ink_extremes",
+    "parameters",
+    "render",
+]
 
 CANVAS = 40
 
@@ -78,6 +88,22 @@ class Parameters:
             (cos - sin * self.shear) * self.expand_y,
         )
         return torch.stack(rows, dim=1).reshape(-1, 2, 2)
+
+
+def chosen(total: int, count: int | None, seed: int, split: str) -> torch.Tensor:
+    """Which of `total` images to use, ascending: all, or `count` of them drawn without repetition.
+
+    Every image gets a random number of its own, and the `count` smallest win. So a smaller choice
+    lies within a larger one of the same seed.
+    """
+    if count is None or count == total:
+        return torch.arange(total)
+    if isinstance(count, bool) or not 0 < count <= total:
+        raise ValueError(
+            f"AffNIST ({split}) has {total:,} images here: count must be 1 to that, not {count}."
+        )
+    keys = words(seed, f"affnist/{split}/choice", np.arange(total))
+    return torch.from_numpy(np.sort(np.argpartition(keys, count - 1)[:count]))
 
 
 def ink_extremes(images: torch.Tensor) -> torch.Tensor:

@@ -3,8 +3,14 @@
 Looked for under the data root in `affNIST/`: for the training split `training_batches.zip` or the
 folder `training_batches`, for validation `validation_batches...`, for test `test_batches...`,
 `test.mat` or `test.mat.zip`. Folders and archives hold `1.mat` to `32.mat`, with equally many images
-(which is checked). The reader follows the description of the format; its tests write such files
-themselves.
+(which is checked).
+
+Convention, as 60 published records of the just-centred version (untransformed originals) show it:
+every field has one column per case; a column of `image` is the canvas row by row, upright, with the
+original's pixels unchanged within a border of 6; the matrices take (x, y) to (m₀ x + m₁ y + m₂,
+m₃ x + m₄ y + m₅), so that `matrix_old_to_new` is (1, 0, 6, 0, 1, 6) there; of the six values of
+`human_readable_transform` the third and fourth are the expansions, 1, and the others 0.
+`original_id` counts from 1 in an order of the publisher's own, not MNIST's: see `affnist`.
 """
 
 from __future__ import annotations
@@ -21,13 +27,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from tvae.data.affnist import chosen
-from tvae.data.affnist_maps import CANVAS
+from tvae.data.affnist_maps import CANVAS, chosen
 from tvae.data.dataset import Dataset, describe
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
 
-__all__ = ["FOLDER", "PLACES", "find", "read_chunks", "read_file", "total"]
+__all__ = [
+    "CHECKSUMS",
+    "FOLDER",
+    "PLACES",
+    "URL",
+    "download",
+    "find",
+    "read_chunks",
+    "read_file",
+    "total",
+]
 
 FOLDER = "affNIST"
 PLACES = MappingProxyType(
@@ -37,6 +52,38 @@ PLACES = MappingProxyType(
         "test": ("test_batches.zip", "test_batches", "test.mat", "test.mat.zip"),
     }
 )
+_PARAMETERS = (
+    "human_readable_transform",
+    "matrix_old_to_new",
+    "matrix_new_to_old",
+    "original_id",
+    "affNIST_id",
+)
+
+URL = "https://www.cs.toronto.edu/~tijmen/affNIST/32x/transformed/"
+CHECKSUMS = MappingProxyType(
+    {
+        "training_batches.zip": (
+            "sha256:b6aa79e6d659111ff4c704c241cc86b828e468a5d6f7a1c5b888e6a3af3b3963"
+        ),
+        "validation_batches.zip": (
+            "sha256:c613d7718fd93f1fb2f6a90cc18b97f6ec2b76929559374f79aa7081bdfd358c"
+        ),
+        "test_batches.zip": (
+            "sha256:83f829c01c021fa731e062e7671b0075a3e8de0a511fb6b5d403458528d0e0d1"
+        ),
+        "test.mat.zip": "sha256:2cde38ec83ee2ebfd7b901f8be5a09efb17a1bda04771f9b4905751eb945c01a",
+    }
+)
+
+
+def download(root: Path) -> None:
+    """Fetch the archives of the training and the test split from the publisher."""
+    from torchvision.datasets.utils import download_url  # seconds to import
+
+    for file in (PLACES["train"][0], PLACES["test"][0]):
+        if not (root / FOLDER / file).is_file():
+            download_url(URL + file, str(root / FOLDER), file)
 
 
 def find(split: str, root: Path | None = None, path: Path | None = None) -> Path:
@@ -77,10 +124,9 @@ def _members(place: Path) -> list[str]:
 
 
 def read_file(file: Any, where: str) -> dict[str, torch.Tensor]:
-    """One .mat file: images (n, 1, 40, 40) uint8, labels (n,) int64, and the parameters it has.
+    """One .mat file: images (n, 1, 40, 40) uint8, labels (n,) int64, and the `_PARAMETERS` it has.
 
-    `human_readable_transform` and `affine_transformation` are passed on as (n, ...) float64 rows,
-    unchanged: their columns are the publisher's.
+    These are passed on unchanged, one row for each case.
     """
     from scipy.io import loadmat  # a second to import, so only when needed
 
@@ -107,13 +153,12 @@ def read_file(file: Any, where: str) -> dict[str, torch.Tensor]:
         "images": torch.from_numpy(np.ascontiguousarray(image.T)).reshape(n, 1, CANVAS, CANVAS),
         "labels": torch.from_numpy(labels.astype(np.int64)),
     }
-    for name in ("human_readable_transform", "affine_transformation"):
+    for name in _PARAMETERS:
         if name in (struct.dtype.names or ()):
             rows = np.asarray(struct[name], dtype=np.float64)
-            if rows.shape[-1] == n and rows.shape[0] != n:  # cases in columns, as the images are
-                rows = np.moveaxis(rows, -1, 0)
-            if rows.shape[0] == n:
-                result[name] = torch.from_numpy(np.ascontiguousarray(rows))
+            if rows.ndim != 2 or rows.shape[1] != n:
+                raise ValueError(f"{where}: {name} must have {n} columns, not shape {rows.shape}.")
+            result[name] = torch.from_numpy(np.ascontiguousarray(rows.T))
     return result
 
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from tvae.data import faces
 from tvae.data.dataset import Dataset, describe
+from tvae.data.entries import Entry, Source, by_torchvision
 from tvae.data.resampling import resize
-from tvae.data.roots import data_root, missing
+from tvae.data.roots import DataNotFound, data_root, missing
 
-__all__ = ["CROP", "FOLDER", "PARTITION", "load", "present"]
+__all__ = ["CROP", "ENTRY", "FOLDER", "PARTITION", "find", "load", "present"]
 
 FOLDER = "celeba"
 PARTITION = {"train": 0, "valid": 1, "test": 2}
@@ -27,15 +30,26 @@ CROP = 148  # the square about the centre that most work on CelebA cuts out befo
 _BLOCK = 256  # decoded at once: 17 MB of crops
 
 
-def _places(root: Path | None) -> tuple[Path, Path]:
+def find(split: str, source: str = "full", root: Path | None = None) -> tuple[Path, Path]:
+    """The folder of the images and the list of their splits; an error if they are not there."""
     folder = data_root(root) / FOLDER
-    return folder / "img_align_celeba", folder / "list_eval_partition.txt"
+    pictures, partition = folder / "img_align_celeba", folder / "list_eval_partition.txt"
+    if not pictures.is_dir() or not partition.is_file():
+        raise missing(
+            f"celeba ({split})",
+            [pictures, partition],
+            "run `tvae data fetch celeba` or set TVAE_DATA to a torchvision data root",
+        )
+    return pictures, partition
 
 
 def present(root: Path | None = None) -> bool:
-    """Whether the pictures and the list of their splits are there."""
-    pictures, partition = _places(root)
-    return pictures.is_dir() and partition.is_file()
+    """Whether the images and the list of their splits are there."""
+    try:
+        find("train", root=root)
+    except DataNotFound:
+        return False
+    return True
 
 
 def _pairs(path: Path) -> list[tuple[str, int]]:
@@ -78,6 +92,7 @@ def _decode_all(paths: Sequence[Path], crop: int, size: int) -> torch.Tensor:
 def load(
     split: str = "train",
     *,
+    source: str = "full",
     root: Path | None = None,
     count: int | None = None,
     crop: int = CROP,
@@ -88,13 +103,7 @@ def load(
     `count` keeps the first so many of the split, in file order. Labels are the persons' numbers, or
     -1 for all where `identity_CelebA.txt` is not there (the provenance then says so).
     """
-    pictures, partition = _places(root)
-    if not present(root):
-        raise missing(
-            f"celeba ({split})",
-            [pictures, partition],
-            "run `tvae data fetch celeba` or set TVAE_DATA to a torchvision data root",
-        )
+    pictures, partition = find(split, source, root)
     names = [name for name, part in _pairs(partition) if part == PARTITION[split]]
     if count is not None and not 0 < count <= len(names):
         raise ValueError(f"celeba ({split}) has {len(names):,} images: count cannot be {count}.")
@@ -120,3 +129,24 @@ def load(
         labels = torch.full((len(names),), -1)
         note += ", no identities, labels are -1"
     return describe("celeba", "torchvision", split, images, labels, note=note)
+
+
+ENTRY = Entry(
+    name="celeba",
+    title="CelebA",
+    embedded=faces.load,
+    embedded_as="stand-in: faces",
+    read=load,
+    find=find,
+    sources=(Source("torchvision", FOLDER, fetch="celeba"),),
+    splits=("train", "valid", "test"),
+    download=partial(by_torchvision, "CelebA"),
+    known_shape=(3, 64, 64),
+    known_counts=(162_770, 19_962),
+    shared_classes=False,  # other people test than train
+    terms="for research only, not to be redistributed (Z. Liu, P. Luo, X. Wang, X. Tang)",
+    checksums={
+        "list_eval_partition.txt": "md5:d32c9cbf5e040fd4025c592c306e6668",
+        "identity_CelebA.txt": "md5:32bd1bd63d3c78cd57e08160ec5ed1e2",
+    },
+)

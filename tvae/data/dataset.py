@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
+from tvae.checks import to_floats
+
 __all__ = ["Dataset", "Provenance", "describe", "fingerprint"]
 
 
@@ -100,7 +102,7 @@ class Dataset:
         if index is not None and not isinstance(index, (torch.Tensor, slice)):
             index = torch.as_tensor(index, dtype=torch.int64)
         images = self.images if index is None else self.images[index]
-        return images.float().div_(255) if images.dtype == torch.uint8 else images
+        return to_floats(images)
 
     def take(self, which: int | torch.Tensor | Sequence[int] | slice) -> Dataset:
         """The first `which` images, or those at the indices `which`, as a data set of its own."""

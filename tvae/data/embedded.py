@@ -1,38 +1,24 @@
-"""The samples of MNIST and Fashion-MNIST that travel inside the package, and how they are drawn.
+"""The samples that travel inside the package: how they are drawn, packed and read.
 
-The draw needs no random number generator, so that no library version can change it: within each
-class the images are ranked by the SHA-256 of the text "name/split/index" (index: position in the
-full file, from 0), and the first 600 (train) or 100 (test) of each class are kept, in file order.
-`scripts/embed_data.py` writes the files; `samples/README.md` tells the rest.
+No draw needs a random number generator, so that no library version can change it: images are ranked
+by the SHA-256 of a text such as "mnist/train/17" (name, split, and position in the full file, from
+0), and the first are kept. `scripts/embed_data.py` writes the files; `samples/README.md` tells the
+rest.
 """
 
 from __future__ import annotations
 
 import hashlib
 import lzma
+from collections.abc import Iterable
 from importlib import resources
-from types import MappingProxyType
 
 import numpy as np
 import torch
 
 from tvae.data import idx
-from tvae.data.dataset import Dataset, describe
-from tvae.data.digits import CLASSES
 
-__all__ = [
-    "NAMES",
-    "PER_CLASS",
-    "checksums",
-    "choose",
-    "pack",
-    "sample",
-    "sample_bytes",
-    "sample_names",
-]
-
-NAMES = ("mnist", "fashion-mnist")
-PER_CLASS = MappingProxyType({"train": 600, "test": 100})
+__all__ = ["checksums", "first_by_hash", "pack", "read", "sample_bytes", "sample_names"]
 
 # Every parameter is written out, so that the packed bytes hang on the algorithm and not on what a
 # preset means in some version of the library. Literals of grey images gain from pb = 0.
@@ -51,22 +37,13 @@ _FILTERS = [
 ]
 
 
-def choose(name: str, split: str, labels: torch.Tensor) -> torch.Tensor:
-    """Indices (ascending) of the images of the full set that the sample keeps."""
+def first_by_hash(text: str, numbers: Iterable[int], count: int) -> list[int]:
+    """The `count` of `numbers` whose text "text/number" has the smallest SHA-256."""
 
-    def rank(index: int) -> bytes:
-        return hashlib.sha256(f"{name}/{split}/{index}".encode()).digest()
+    def rank(number: int) -> bytes:
+        return hashlib.sha256(f"{text}/{number}".encode()).digest()
 
-    kept: list[int] = []
-    for label in range(10):
-        members = torch.nonzero(labels == label).flatten().tolist()
-        if len(members) < PER_CLASS[split]:
-            raise ValueError(
-                f"Class {label} of {name} ({split}) has {len(members)} images, "
-                f"fewer than the {PER_CLASS[split]} that the sample needs."
-            )
-        kept += sorted(members, key=rank)[: PER_CLASS[split]]
-    return torch.tensor(sorted(kept))
+    return sorted(numbers, key=rank)[:count]
 
 
 def pack(array: np.ndarray) -> bytes:
@@ -92,17 +69,9 @@ def checksums() -> dict[str, str]:
     return {file: digest for digest, file in (line.split() for line in lines)}
 
 
-def sample(name: str, split: str) -> Dataset:
-    """The embedded sample: 6,000 (train) or 1,000 (test) images, (N, 1, 28, 28) uint8."""
-    image_file, label_file = sample_names(name, split)
-    images = idx.decode(lzma.decompress(sample_bytes(image_file)), image_file)
-    labels = idx.decode(lzma.decompress(sample_bytes(label_file)), label_file)
-    return describe(
-        name,
-        "embedded",
-        split,
-        images[:, None],
-        labels.to(torch.int64),
-        classes=CLASSES[name],
-        note=f"a stratified sample, {PER_CLASS[split]} of each class, not the full set",
+def read(name: str, split: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images and labels of an embedded sample, uint8, as they were packed."""
+    images, labels = (
+        idx.decode(lzma.decompress(sample_bytes(file)), file) for file in sample_names(name, split)
     )
+    return images, labels

@@ -27,10 +27,11 @@ import torch
 import torch.nn.functional as F
 
 from tvae.data.dataset import Dataset, describe
+from tvae.data.entries import Entry
 from tvae.data.resampling import in_blocks, to_bytes
 from tvae.seeding import generator
 
-__all__ = ["ALPHABETS", "DRAWINGS", "TEST", "TRAIN", "font_path", "load"]
+__all__ = ["ALPHABETS", "DRAWINGS", "ENTRY", "TEST", "TRAIN", "font_path", "load"]
 
 DRAWINGS = 20  # of each character, as in Omniglot
 SIDE = 28
@@ -175,3 +176,18 @@ def load(split: str = "train", *, seed: int = 0, drawings: int = DRAWINGS) -> Da
         classes=[f"{name}/{character}" for name, character in characters],
         groups=[name for name, _ in characters],
     )
+
+
+def _count(names: tuple[str, ...]) -> int:
+    return DRAWINGS * sum(len(ALPHABETS[name]) for name in names)
+
+
+ENTRY = Entry(
+    name="glyphs",
+    title="glyphs",
+    embedded=load,
+    known_shape=(1, SIDE, SIDE),
+    known_counts=(_count(TRAIN), _count(TEST)),
+    shared_classes=False,  # other alphabets test than train
+    terms="made from DejaVu Sans (Bitstream Vera licence), which matplotlib ships",
+)

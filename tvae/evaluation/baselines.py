@@ -11,19 +11,13 @@ from __future__ import annotations
 import torch
 from sklearn.decomposition import PCA as SklearnPCA
 
-from tvae.checks import check_dimension, check_images
+from tvae.checks import check_dimension, check_images, to_floats
 from tvae.data import Dataset
 from tvae.evaluation.inference import BATCH, embed
 from tvae.models import VAE
 from tvae.seeding import derive, generator
 
 __all__ = ["PCA", "Pixels", "Untrained"]
-
-
-def _flat(images: torch.Tensor) -> torch.Tensor:
-    """Images (N, C, H, W) as float32 vectors (N, C·H·W) in [0, 1]."""
-    flat = images.flatten(1).float()  # a copy if they were bytes
-    return flat.div_(255) if images.dtype == torch.uint8 else flat
 
 
 class Pixels:
@@ -33,7 +27,7 @@ class Pixels:
 
     def embed(self, images: torch.Tensor) -> torch.Tensor:
         """(N, C, H, W) → (N, C·H·W)."""
-        return _flat(check_images(images))
+        return to_floats(check_images(images), torch.float32).flatten(1)
 
 
 class PCA:
@@ -57,9 +51,8 @@ class PCA:
                 f"{len(tensor)} images of {tensor[0].numel()} pixels have at most {most} principal "
                 f"components, not {d}."
             )
-        fitted = SklearnPCA(d, random_state=derive(seed, "pca") % 2**32).fit(
-            _flat(tensor.cpu()).numpy()
-        )
+        pixels = Pixels().embed(tensor.cpu()).numpy()
+        fitted = SklearnPCA(d, random_state=derive(seed, "pca") % 2**32).fit(pixels)
         self.mean = torch.from_numpy(fitted.mean_).float()
         self.components = torch.from_numpy(fitted.components_).float()  # (d, C·H·W), orthonormal
         self.explained = float(fitted.explained_variance_ratio_.sum())  # share of the variance
@@ -67,7 +60,7 @@ class PCA:
     def embed(self, images: torch.Tensor) -> torch.Tensor:
         """(N, C, H, W) → (N, d)."""
         check_images(images, (self.shape[0], self.shape[1], self.shape[2]))
-        return (_flat(images.cpu()) - self.mean) @ self.components.T
+        return (Pixels().embed(images.cpu()) - self.mean) @ self.components.T
 
 
 class Untrained:

@@ -21,8 +21,9 @@ import torch
 import torch.nn.functional as F
 
 from tvae.data import Dataset
-from tvae.evaluation.inference import batches, evaluating, pixels_of
-from tvae.models import VAE
+from tvae.evaluation.inference import batches, pixels_of
+from tvae.evaluation.statistics import Estimate
+from tvae.models import VAE, evaluating
 from tvae.seeding import generator as named_generator
 
 __all__ = ["LogLikelihood", "log_likelihood"]
@@ -107,12 +108,12 @@ def log_likelihood(
             f"log p(x) of image {first} is not finite: the networks' output overflows, so the model "
             "has diverged or was not made for such images."
         )
-    n = len(per_image)
+    mean, standard_error = Estimate.of(per_image)
     noise = (1 / sizes - 1 / samples).clamp_min(0)  # variance of log p̂ by the delta method
     return LogLikelihood(
-        mean=float(per_image.mean()),
-        standard_error=float(per_image.std()) / math.sqrt(n) if n > 1 else math.nan,
-        monte_carlo_error=float(noise.sum().sqrt()) / n,
+        mean=mean,
+        standard_error=standard_error,
+        monte_carlo_error=float(noise.sum().sqrt()) / len(per_image),
         effective_sample_size=float(sizes.mean()),
         least_effective_sample_size=float(sizes.min()),
         samples=samples,

@@ -22,11 +22,11 @@ from typing import Any
 import torch
 
 from tvae.data import Dataset
-from tvae.evaluation.inference import BATCH, Embedding, batches, embed, evaluating, pixels_of
+from tvae.evaluation.inference import BATCH, Embedding, batches, embed, pixels_of
 from tvae.evaluation.knn import Neighbours, vote
 from tvae.evaluation.likelihood import log_likelihood
-from tvae.evaluation.statistics import grouped_error
-from tvae.models import TVAE, VAE, Views, reparameterise
+from tvae.evaluation.statistics import Estimate
+from tvae.models import TVAE, VAE, Views, evaluating, reparameterise
 from tvae.objective import tvae_terms, vae_terms
 from tvae.seeding import generator
 from tvae.transforms import Triplets
@@ -179,7 +179,7 @@ def evaluate(
         trained_on_views = isinstance(model, TVAE) or model.triplets is not None
         with_views = trained_on_views if views is None else views
         for name, column in _terms(model, images, sampler, with_views, seed, batch).items():
-            values[name], errors[name] = _mean(column)
+            values[name], errors[name] = Estimate.of(column)
         details["test_images"] = len(images)
         limit = len(images) if likelihood_images is None else likelihood_images
         if limit < 0:
@@ -235,12 +235,6 @@ def _terms(
     return {name: torch.cat(values) for name, values in parts.items()}
 
 
-def _mean(column: torch.Tensor) -> tuple[float, float]:
-    """Mean and standard error of values (N,); the error of a single value is unknown: NaN."""
-    n = len(column)
-    return float(column.mean()), float(column.std()) / math.sqrt(n) if n > 1 else math.nan
-
-
 def _accuracy(
     name: str,
     model: VAE | Embedding,
@@ -277,7 +271,7 @@ def _accuracy(
     details[f"{name}_anchors"], details[f"{name}_queries"] = len(anchor_labels), len(right)
     if len(groups) == len(hits):
         originals = torch.cat(groups)
-        errors[name] = grouped_error(right, originals)
+        errors[name] = Estimate.of(right, originals).standard_error
         details[f"{name}_groups"] = len(originals.unique())
 
 

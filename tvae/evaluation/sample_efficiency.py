@@ -16,7 +16,7 @@ the query is searched for in the subsample itself, which then is small. Either w
 of `knn_predict` on the subsample in ascending order, with its rules for ties.
 
 **What a band means.** It covers the mean over subsamples of the anchors for *these* queries. What other
-queries would change, `grouped_mean` estimates, query by query.
+queries would change, `Estimate.of` says for `Ranked.right`, query by query.
 """
 
 from __future__ import annotations
@@ -24,21 +24,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from scipy import stats
 
 from tvae.evaluation.knn import Array, Neighbours, _labels, vote
+from tvae.evaluation.statistics import Estimate
 
-__all__ = ["Curve", "Estimate", "Ranked", "grouped_mean", "subsamples"]
-
-
-class Estimate(NamedTuple):
-    """A mean and its standard error."""
-
-    mean: float
-    standard_error: float
+__all__ = ["Curve", "Ranked", "subsamples"]
 
 
 def subsamples(count: int, repetitions: int, generator: torch.Generator) -> torch.Tensor:
@@ -93,10 +86,7 @@ class Curve:
             raise ValueError(f"The sizes of a gain must grow, not go from {small} to {large}.")
         first, last = self.sizes.index(small), self.sizes.index(large)
         gain = (self.accuracy[:, last] - self.accuracy[:, first]) / math.log2(large / small)
-        many = len(gain) > 1
-        return Estimate(
-            float(gain.mean()), float(gain.std()) / math.sqrt(len(gain)) if many else math.nan
-        )
+        return Estimate.of(gain)
 
     def anchors_for(self, accuracy: float) -> float | None:
         """With how many anchors the mean first reaches `accuracy`, None if with none of the sizes.
@@ -231,26 +221,3 @@ class Ranked:
             search = Neighbours(self.anchors[subset], self.k, device=self.device)
             out[left] = subset[search(self.queries[left]).indices]
         return out
-
-
-def grouped_mean(values: torch.Tensor, groups: torch.Tensor | None = None) -> Estimate:
-    """The mean of `values` (N,) with a standard error that allows for groups.
-
-    Values of the same group, such as the answers for several views of one digit, may depend on each
-    other; groups are taken as independent. Without groups every value is one of its own. For two
-    representations pass the differences of what they get right, query by query.
-    """
-    x = torch.as_tensor(values).double().flatten()
-    if len(x) < 2:
-        raise ValueError("A standard error needs at least two values.")
-    own = torch.arange(len(x)) if groups is None else torch.as_tensor(groups).flatten()
-    if own.shape != x.shape:
-        raise ValueError(f"{len(x)} values need {len(x)} groups, not {len(own)}.")
-    names, index = own.unique(return_inverse=True)
-    count = len(names)
-    if count < 2:
-        raise ValueError("A standard error needs at least two groups.")
-    mean = x.mean()
-    sums = torch.zeros(count, dtype=torch.float64).index_add_(0, index, x - mean)
-    error = math.sqrt(count / (count - 1) * float(sums.square().sum())) / len(x)
-    return Estimate(float(mean), error)

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from tvae.models import TVAE, reparameterise
+from tvae.models import TVAE, evaluating, reparameterise
 from tvae.objective import mmd_linear
 from tvae.training.configuration import Preset
 from tvae.transforms import TripletBatch, Triplets
@@ -106,7 +106,6 @@ def relative_error(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a - b).norm(dim=-1) / b.norm(dim=-1)
 
 
-@torch.no_grad()
 def measure(
     model: TVAE,
     batch: TripletBatch,
@@ -123,15 +122,11 @@ def measure(
         raise TypeError(f"A scorecard needs a TVAE, not {type(model).__name__}.")
     if chunk < 1:
         raise ValueError(f"chunk must be at least 1, not {chunk}.")
-    mode = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         parts = [
             _rows(model, x0, x1, x2, generator)
             for x0, x1, x2 in zip(*(view.split(chunk) for view in batch[:3]), strict=True)
         ]
-    finally:
-        model.train(mode)
     means = {
         name: None if parts[0][name] is None else float(torch.cat([p[name] for p in parts]).mean())
         for name in (field.name for field in fields(Score))
@@ -212,7 +207,6 @@ class Borrowed:
         return (self.none - self.borrowed) / (self.none - self.own)
 
 
-@torch.no_grad()
 def borrow(
     model: TVAE, triplets: Triplets, batch: TripletBatch, *, shift: int = 1, chunk: int = 500
 ) -> Borrowed:
@@ -225,11 +219,9 @@ def borrow(
     if not 0 < shift < n:
         raise ValueError(f"shift must lie between 1 and {n - 1}, not {shift}.")
     reference = next(model.parameters())
-    mode = model.training
-    model.eval()
     lender = torch.arange(n).roll(-shift)
     sums, sided = torch.zeros(3, dtype=torch.float64), 0
-    try:
+    with evaluating(model):
         for rows in torch.arange(n).split(chunk):
             parameters = batch.parameters[lender[rows]]
             own = triplets.replay(batch.x0[rows], parameters)
@@ -245,7 +237,5 @@ def borrow(
                 if k == 1:
                     crossed = model.nll(raw[0], views[1]) + model.nll(raw[1], views[0])
                     sided += int((straight < crossed).sum())
-    finally:
-        model.train(mode)
     none, borrowed, own_tau = (float(s) / n for s in sums)
     return Borrowed(none, borrowed, own_tau, sided / n)

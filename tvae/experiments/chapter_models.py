@@ -9,42 +9,32 @@ This is what makes a chapter quick by default and a full experiment by changing 
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
+from tvae import data
 from tvae.runs import execution, released
+from tvae.runs.name import BASELINES, RunName
 from tvae.runs.sweep import Job
 from tvae.training import get_preset, pick_device, train
 
 __all__ = ["job", "origin", "trained"]
 
-_MODELS = {"VAE": "vae", "VAE+": "vae+"}
-#: Omniglot is smaller than MNIST: its runs make as many steps as a run on so many images.
-_EPOCH_IMAGES = {"omniglot": 60_000}
-
 
 def job(name: str, preset: str, seed: int = 0) -> Job:
     """The run that a name such as `mnist-A-25`, `mnist-NR-25` or `omniglot-VAE+-25` stands for."""
-    parts = re.fullmatch(r"(.+)-([A-Z]+\+?)-(\d+)", name)
-    if parts is None:
-        raise ValueError(
-            f"{name!r} does not name a run; the form is data set, model, dimension: mnist-A-25."
-        )
-    dataset, label, d = parts.groups()
-    model, action, residual = _MODELS.get(label), None, False
-    if model is None:  # a T-VAE: the letter of its action, and R if it is the residual form
-        model, action = "tvae", label.removesuffix("R")
-        residual = label != action
+    run = RunName.parse(name)
+    if run.d is None or run.model in BASELINES:
+        raise ValueError(f"{name!r} names a baseline, which is not trained; mnist-A-25 is a model.")
     return Job(
-        dataset,
-        model,
-        action,
-        residual=residual,
-        d=int(d),
+        run.dataset,
+        run.model,
+        run.action,
+        run.residual,
+        run.d,
         seed=seed,
         preset=preset,
-        epoch_images=_EPOCH_IMAGES.get(dataset) if preset != "quick" else None,
+        epoch_images=data.entry(run.dataset).epoch_images if preset != "quick" else None,
     )
 
 

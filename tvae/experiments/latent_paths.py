@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from tvae.evaluation.probe import Probe
+from tvae.evaluation.inference import Probe
 from tvae.transforms import Parameters, Triplets
 
 __all__ = ["NUMBERS", "Path", "rotations"]

@@ -16,8 +16,10 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from tvae import data
 from tvae.data import Dataset
-from tvae.evaluation.sample_efficiency import Curve, Estimate, grouped_mean
+from tvae.evaluation.sample_efficiency import Curve
+from tvae.evaluation.statistics import Estimate, direction
 from tvae.experiments import figures
 from tvae.paper import comparison
 
@@ -39,7 +41,6 @@ __all__ = [
     "minus",
     "pose",
     "pose_ratios",
-    "sentence",
     "verdict",
     "word",
 ]
@@ -48,7 +49,7 @@ __all__ = [
 SOURCES = ("paper", "ledger", "here")
 #: Representations that are no model of the book: greys, dashed.
 _GREYS = {"pixels": ("#333333", "*"), "PCA": ("#777777", "h"), "untrained": ("#AAAAAA", "1")}
-_TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+_TITLES = {name: data.entry(name).title for name in ("mnist", "fashion-mnist")}
 
 
 # --- tables and sentences -----------------------------------------------------------------------
@@ -119,22 +120,10 @@ def verdict(claim: str, differences: Mapping[str, float]) -> str:
 
 
 def word(value: float, error: float = 0.0) -> str:
-    """Whether a difference is positive: yes, no, or undecided within two standard errors."""
+    """Whether a difference is positive: yes, no, or undecided (see `statistics.direction`)."""
     if np.isnan(value) or np.isnan(error):
         return "no number"
-    if value == 0 or abs(value) < 2 * error:
-        return "undecided"
-    return "yes" if value > 0 else "no"
-
-
-def sentence(first: tuple[str, float], second: tuple[str, float], gap: Estimate) -> str:
-    """Who is ahead of whom and by how much: `A 0.77, VAE+ 0.71: above by 0.060 ± 0.004`."""
-    side = "above" if gap.mean > 0 else "below" if gap.mean < 0 else "level,"
-    doubt = " (within two standard errors)" if word(*gap) == "undecided" else ""
-    return (
-        f"{first[0]} {first[1]:.3f}, {second[0]} {second[1]:.3f}: "
-        f"{side} by {abs(gap.mean):.3f} ± {gap.standard_error:.3f}{doubt}"
-    )
+    return {1: "yes", 0: "undecided", -1: "no"}[direction(value, error)]
 
 
 # --- curves -------------------------------------------------------------------------------------
@@ -229,20 +218,20 @@ def draw_by_distance(
     groups: torch.Tensor,
     parts: int = 5,
 ) -> dict[str, list[Estimate]]:
-    """Accuracy by quantiles of `distance` (N,), two standard errors up and down; returns the values.
+    """Accuracy by quantiles of `distance` (N,), with 95 % intervals; returns the values.
 
-    `right` maps a label to which queries (N,) were classified rightly; `groups` as in `grouped_mean`.
+    `right` maps a label to which queries (N,) were classified rightly; `groups` as in `Estimate.of`.
     """
     levels = torch.linspace(0, 1, parts + 1, dtype=torch.float64)[1:-1]
     part = torch.bucketize(distance, distance.double().quantile(levels).to(distance.dtype))
     found = {}
     for number, (label, good) in enumerate(right.items()):
         chosen = [part == p for p in range(parts)]
-        found[label] = [grouped_mean(good[c], groups[c]) for c in chosen]
+        found[label] = [Estimate.of(good[c], groups[c]) for c in chosen]
         # side by side, so that the bars can be told apart
         offset = 0.1 * (number - (len(right) - 1) / 2)
         places = [float(distance[c].mean()) + offset for c in chosen]
-        bars = [2 * estimate.standard_error for estimate in found[label]]
+        bars = [estimate.half for estimate in found[label]]
         means = [estimate.mean for estimate in found[label]]
         ax.errorbar(places, means, bars, capsize=2, **line_style(label))
     ax.set_ylabel("accuracy on AffNIST")

@@ -3,7 +3,7 @@
     vae = stability.from_ledger("VAE")           # curves (S, E): S seeds, E epochs
     a = stability.from_ledger("A")
     stability.jitter(a.values) / stability.jitter(vae.values)
-    stability.bootstrap(stability.ratio(stability.jitter), a.values, vae.values)
+    bootstrap(stability.ratio(stability.jitter), a.values, vae.values)   # of evaluation.statistics
 
 A curve y_s(e) of seed s is thought of as f(e) + a_s + b_s·e + ε_s(e): a course that all seeds share,
 a level and a slope of its own, and noise from epoch to epoch. `spread` sees a, b and ε together,
@@ -21,14 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from tvae.paper import report
 from tvae.runs import ledger
+from tvae.runs.name import RunName
 
 __all__ = [
     "SEEDS",
-    "Bootstrapped",
     "Curves",
-    "bootstrap",
     "from_ledger",
     "jitter",
     "ratio",
@@ -43,8 +41,6 @@ Statistic = Callable[..., Array]
 
 #: The seeds of the comparison, as many as in the paper's appendix C.
 SEEDS = tuple(range(10))
-#: With fewer seeds than this, resampling them says nothing.
-LEAST_SEEDS = 4
 # Independent noise of variance 1 has second differences of variance 1 + 4 + 1.
 _SECOND_DIFFERENCE = 6.0
 
@@ -57,22 +53,6 @@ class Curves:
     values: Array  # (S, E), one row for each of `seeds`
     seeds: tuple[int, ...]
     missing: tuple[int, ...] = ()  # the seeds that were asked for and are not there
-
-
-@dataclass(frozen=True)
-class Bootstrapped:
-    """A value with its confidence interval; the ends are NaN where there are too few seeds."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        if np.isnan(self.value):
-            return "not measured"
-        if np.isnan(self.low):
-            return f"{self.value:.2f} (no interval)"
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
 def from_ledger(
@@ -96,7 +76,7 @@ def from_ledger(
     for entry in ledger.entries(results):
         its = entry["configuration"]
         same = (its["dataset"], its["d"], its["tag"]) == (dataset, d, tag)
-        if not same or report.label_of(its) != label or its["seed"] not in wanted:
+        if not same or RunName.of(its).label != label or its["seed"] not in wanted:
             continue
         if entry["status"] != "ok":
             continue
@@ -173,29 +153,3 @@ def ratio(measure: Statistic) -> Statistic:
             return np.asarray(measure(these) / measure(those))
 
     return quotient
-
-
-def bootstrap(
-    statistic: Statistic,
-    *groups: Array,
-    draws: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Bootstrapped:
-    """A percentile bootstrap interval of a statistic of curves, with the seeds as what is drawn.
-
-    Whole curves are drawn with replacement, within each of `groups` (S, E) by itself; `statistic`
-    takes the drawn groups (draws, S, E) and returns (draws,). With fewer than four seeds in a group
-    the interval is NaN.
-    """
-    if not 0 < level < 1:
-        raise ValueError(f"The level must lie between 0 and 1, not be {level}.")
-    if any(len(group) == 0 for group in groups):
-        return Bootstrapped(np.nan, np.nan, np.nan)
-    value = float(statistic(*groups))
-    if np.isnan(value) or min(len(group) for group in groups) < LEAST_SEEDS:
-        return Bootstrapped(value, np.nan, np.nan)
-    draw = np.random.default_rng(seed)
-    drawn = [group[draw.integers(len(group), size=(draws, len(group)))] for group in groups]
-    low, high = np.nanquantile(statistic(*drawn), [(1 - level) / 2, (1 + level) / 2])
-    return Bootstrapped(value, float(low), float(high))

@@ -19,6 +19,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from tvae.evaluation.statistics import central
 from tvae.experiments import figures
 from tvae.models import TVAE, VAE
 
@@ -32,7 +33,6 @@ __all__ = [
     "guide_lines",
     "held_out",
     "infer",
-    "interval",
     "lenders",
     "orbit",
 ]
@@ -110,13 +110,6 @@ def fit(readings: Tensor, true: Tensor) -> Fit:
     return Fit(product / norms, product / (a * a).sum(-1), (flat - values).abs().mean(-1))
 
 
-def interval(samples: Tensor, level: float = 0.95) -> tuple[Tensor, Tensor]:
-    """The central interval of bootstrap samples (B, ...) at that level: its two ends, each (...)."""
-    tail = (1 - level) / 2
-    low, high = samples.quantile(samples.new_tensor([tail, 1 - tail]), dim=0)
-    return low, high
-
-
 def agreement(displacements: Tensor, labels: Tensor) -> tuple[float, float, float]:
     """How far lenders agree: the mean inner product of two different displacements over the mean
     square of one; over all pairs, pairs of different classes, and pairs of the same class.
@@ -173,8 +166,8 @@ def curve(ax: Axes, x: Tensor, readings: Tensor, draws: Tensor, name: str) -> No
 
     `draws` (B, N) are indices: row b says which of the N pictures make up the b-th sample.
     """
-    low, high = interval(readings[draws].mean(1))
+    low, high = central(readings[draws].mean(1).numpy())
     colour = figures.colour(name)
     style = {"marker": figures.marker(name), "markersize": 3, "linewidth": 1.3}
     ax.plot(x.numpy(), readings.mean(0).numpy(), color=colour, label=name, **style)  # type: ignore[arg-type]
-    ax.fill_between(x.numpy(), low.numpy(), high.numpy(), color=colour, alpha=0.15, linewidth=0)
+    ax.fill_between(x.numpy(), low, high, color=colour, alpha=0.15, linewidth=0)

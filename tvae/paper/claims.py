@@ -2,7 +2,8 @@
 
 A claim consists of comparisons: this number minus that one should be positive, or the two should
 agree to within a margin. A comparison holds, or does not, if its difference is clear of the border
-by two errors of the difference; otherwise, and where a number is missing, it is not decided.
+(`tvae.evaluation.statistics.direction`: the 95 % interval leaves it out); otherwise, and where a number
+is missing, it is not decided.
 
     gains = [Comparison("A − VAE+", 0.06, 0.004), Comparison("M − VAE+", math.nan)]
     judge(gains).verdict           # 'holds': what was run holds, and what is missing is named
@@ -15,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
+
+from tvae.evaluation.statistics import BITS, CLEAR, direction
 
 __all__ = [
     "FAILS",
@@ -32,10 +35,7 @@ __all__ = [
 HOLDS = "holds"
 FAILS = "does not hold"
 OPEN = "not decided here"
-
-#: How many errors of the difference a comparison has to be clear of its border.
-ERRORS = 2.0
-_BITS = 1e-9
+_VERDICTS = {1: HOLDS, 0: OPEN, -1: FAILS}
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,12 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """`HOLDS`, `FAILS` or `OPEN`."""
-        if not self.run or math.isnan(self.error):
-            return OPEN
-        # how far on the good side of the border, and how far it has to be
-        room = self.difference if self.within is None else self.within - abs(self.difference)
-        clear = ERRORS * self.error
-        # at the border itself a claim of agreement holds and one of a difference is open, however
-        # the last bits of differences such as 0.76 − 0.75 fall
-        if room > clear + _BITS or (self.within is not None and room > clear - _BITS):
-            return HOLDS
-        return FAILS if room < -clear - _BITS else OPEN
+        if self.within is None:
+            return _VERDICTS[direction(self.difference, self.error)]
+        room = self.within - abs(self.difference)  # how far on the good side of the border
+        # at the border itself a claim of agreement holds, where one of a difference is open
+        at_border = math.isclose(room, CLEAR * self.error, abs_tol=BITS)
+        return HOLDS if at_border else _VERDICTS[direction(room, self.error)]
 
     def text(self, digits: int = 3) -> str:
         """`A − VAE+: +0.058 ± 0.004`."""
@@ -126,7 +122,7 @@ def rounding(digits: int) -> float:
 
     Both may be off by half a unit of their last digit, so the difference by one unit.
     """
-    return 10.0**-digits / ERRORS
+    return 10.0**-digits / CLEAR
 
 
 def cell(table: pd.DataFrame, dataset: str, label: str, nominal: int = 25) -> pd.Series:

@@ -24,7 +24,9 @@ import pandas as pd
 
 from tvae import paper
 from tvae.paper import METRICS, report
-from tvae.runs import ledger, sweep
+from tvae.runs import ledger
+from tvae.runs.name import BASELINES as _WRITTEN
+from tvae.runs.name import RunName, fold
 from tvae.text import table as text_table
 from tvae.training.configuration import RunConfig
 
@@ -45,10 +47,10 @@ EXCLUDED = ("smoke", "stability")
 #: The dimensions of the paper's tables; M and MA have 26 in place of 25.
 DIMENSIONS = (100, 25, 10)
 #: The rows that the paper lacks, by the labels that the tables give them.
-BASELINES = tuple(report.BASELINES.values())
+BASELINES = tuple(_WRITTEN.values())
 
 _PRESETS = ("paper", "book")
-_PIXELS = report.BASELINES["pixels"]
+_PIXELS = _WRITTEN["pixels"]
 _Runs = dict[tuple[str, str, int], ledger.Entry]
 
 
@@ -81,7 +83,7 @@ def _runs(
     found: _Runs = {}
     for entry in _entries(results):
         settings = entry["configuration"]
-        label = report.label_of(settings)
+        label = RunName.of(settings).label
         alike = schedule in (None, (settings["preset"], settings["tag"]))
         if label not in BASELINES and not (alike and seed in (None, settings["seed"])):
             continue
@@ -106,7 +108,7 @@ def _read(place: Path, files: tuple[tuple[Path, int], ...]) -> list[ledger.Entry
 
 def _known(label: str) -> str:
     for name in (*report.LABELS, *BASELINES):
-        if report.is_label(name, [label]):
+        if fold(name) == fold(label):
             return name
     raise ValueError(
         f"There is no row {label!r}; choose one of {', '.join((*report.LABELS, *BASELINES))}."
@@ -114,7 +116,7 @@ def _known(label: str) -> str:
 
 
 def _dimension(label: str, d: int) -> int:
-    return sweep.even(label.removesuffix("^R"), d)
+    return RunName.of_label("", label, d).nearest().d or d
 
 
 def best(
@@ -171,7 +173,7 @@ def schedules(results: str | os.PathLike[str] | None = None) -> list[tuple[str, 
     ranks: dict[tuple[str, str], tuple[int, int, int]] = {}
     for entry in _entries(results):
         settings = entry["configuration"]
-        if report.label_of(settings) not in BASELINES:
+        if RunName.of(settings).label not in BASELINES:
             key = (settings["preset"], settings["tag"])
             ranks[key] = min(_rank(entry), ranks.get(key, _rank(entry)))
     return sorted(ranks, key=lambda key: (ranks[key], key))
@@ -205,7 +207,7 @@ def rows(
     runs = _runs(results, schedule, seed)
     found = []
     for _, printed in paper.tables().appendix.iterrows():
-        label, its = report.label_of(printed), int(printed["d"])
+        label, its = RunName.of(printed).label, int(printed["d"])
         nominal = next(n for n in DIMENSIONS if _dimension(label, n) == its)
         entry = runs.get((printed["dataset"], label, its))
         found.append(_row(printed["dataset"], label, nominal, its, printed, entry))

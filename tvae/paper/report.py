@@ -10,36 +10,21 @@ whose file is deleted has no row.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 
-from tvae import paper, text
+from tvae import actions, data, paper, text
 from tvae.paper import METRICS
-from tvae.runs import ledger, sweep
+from tvae.runs import ledger
+from tvae.runs.name import BASELINES, RunName, fold
 
-__all__ = ["BASELINES", "FORMATS", "LABELS", "compare", "is_label", "label_of", "number", "report"]
+__all__ = ["FORMATS", "LABELS", "compare", "number", "report"]
 
 FORMATS = ("text", "markdown", "latex")
 
-_DATASETS = (*paper.DATASETS, "celeba", "affnist", "glyphs", "faces")
-#: The eleven kinds of model in the paper's tables, and the baselines that they lack.
+#: The eleven kinds of model in the paper's tables.
 LABELS = ("A", "M", "M^R", "MA", "MA^R", "T", "T^R", "N", "N^R", "VAE+", "VAE")
-BASELINES = {"pca": "PCA", "untrained": "untrained", "pixels": "pixels"}
-
-
-def label_of(row: Mapping[str, Any] | pd.Series) -> str:
-    """A configuration or a row of a table as the tables write it: `A`, `M^R`, `VAE+`, `PCA`."""
-    if row["model"] == "tvae":
-        return row["action"] + ("^R" if row["residual"] else "")
-    return BASELINES.get(row["model"], row["model"].upper())
-
-
-def is_label(label: str, names: Iterable[str]) -> bool:
-    """Whether one of `names` means this row: `M^R` and `MR` are the same, case does not matter."""
-    plain = label.replace("^", "").lower()
-    return any(name.replace("^", "").lower() == plain for name in names)
 
 
 def compare(
@@ -58,15 +43,15 @@ def compare(
     includes M and MA at 26, and raw pixels, which have no d to choose. `tag=None` means every tag.
     """
     table = ledger.table(results)
-    table["label"] = [label_of(row) for _, row in table.iterrows()]
+    table["label"] = [RunName.of(row).label for _, row in table.iterrows()]
     if dataset is not None:
         table = table[table["dataset"] == dataset]
     if action is not None:
-        names = [action] if isinstance(action, str) else list(action)
-        table = table[[is_label(label, names) for label in table["label"]]]
+        wanted = {fold(name) for name in ([action] if isinstance(action, str) else action)}
+        table = table[[fold(label) in wanted for label in table["label"]]]
     if d is not None:
         keep = [
-            row["model"] == "pixels" or row["d"] == sweep.even(row["action"] or None, d)
+            row["model"] == "pixels" or row["d"] == actions.nearest_dimension(row["action"], d)
             for _, row in table.iterrows()
         ]
         table = table[keep]
@@ -120,7 +105,7 @@ def _sections(found: pd.DataFrame) -> list[tuple[str, list[list[str]]]]:
     sections = []
     keys = sorted(
         set(zip(found["dataset"], found["preset"], found["tag"], strict=True)),
-        key=lambda key: (_position(key[0], _DATASETS), key),
+        key=lambda key: (_position(key[0], data.names()), key),
     )
     labels = (*LABELS, *BASELINES.values())
     for dataset, preset, tag in keys:

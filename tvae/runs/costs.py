@@ -9,26 +9,16 @@ from dataclasses import dataclass
 
 import torch
 
-from tvae import evaluation
-from tvae.training import loop
+from tvae import data, evaluation
 from tvae.data import Dataset, Provenance
-from tvae.training.devices import make_fabric
 from tvae.models import VAE
-from tvae.seeding import generator
 from tvae.runs.sweep import Job
+from tvae.seeding import generator
+from tvae.training import loop
+from tvae.training.devices import make_fabric
 from tvae.training.run import build_model
 
 __all__ = ["Cost", "estimate", "images_of"]
-
-# Images of the full data sets; Omniglot as the paper has it: background trains, evaluation tests.
-_FULL = {
-    "mnist": (60_000, 10_000),
-    "fashion-mnist": (60_000, 10_000),
-    "omniglot": (19_280, 13_180),
-    "celeba": (162_770, 19_962),
-    "affnist": (1_600_000, 320_000),
-}
-_SHAPES = {"celeba": (3, 64, 64), "faces": (3, 64, 64)}
 
 
 @dataclass(frozen=True)
@@ -45,11 +35,9 @@ class Cost:
 def images_of(job: Job) -> tuple[int, int]:
     """How many training and test images the run's data set has, without loading the full ones."""
     source = job.config().source
-    if source != "embedded" and job.dataset in _FULL:
-        return _FULL[job.dataset]
-    from tvae.runs.execution import own_data
-
-    train, test = own_data(job.dataset, source)
+    if source != "embedded":
+        return data.entry(job.dataset).counts
+    train, test = (data.load(job.dataset, split, source=source) for split in ("train", "test"))
     return len(train), len(test)
 
 
@@ -65,9 +53,10 @@ def _timed(function: Callable[[], object], repeats: int) -> float:
 
 
 def _noise_images(count: int, dataset: str) -> Dataset:
-    shape = _SHAPES.get(dataset, (1, 28, 28))
     draw = generator(0, "calibration")
-    images = torch.randint(0, 256, (count, *shape), generator=draw, dtype=torch.uint8)
+    images = torch.randint(
+        0, 256, (count, *data.entry(dataset).shape), generator=draw, dtype=torch.uint8
+    )
     labels = torch.randint(0, 10, (count,), generator=draw)
     return Dataset(images, labels, Provenance("noise", "drawn", "none", count, "0" * 64))
 
@@ -75,11 +64,11 @@ def _noise_images(count: int, dataset: str) -> Dataset:
 def _step(job: Job, steps: int) -> float:
     """Seconds of one training step of this kind of run."""
     config = job.config()
-    data = _noise_images(config.batch_size, job.dataset)
+    noise = _noise_images(config.batch_size, job.dataset)
     trained = loop.Loop(
         make_fabric("auto"),
-        build_model(config, data),
-        data.images,
+        build_model(config, noise),
+        noise.images,
         loop.Schedule(steps + 1, config.learning_rate, None, config.batch_size),
         seed=0,
         triplets=None if job.model == "vae" else config.triplets(),
@@ -90,9 +79,8 @@ def _step(job: Job, steps: int) -> float:
 @torch.no_grad()
 def _rates(dataset: str, d: int, pairs: int = 2_000_000) -> tuple[float, float, float]:
     """Seconds to encode an image, to weigh one importance sample, to compare one pair for kNN."""
-    shape = _SHAPES.get(dataset, (1, 28, 28))
-    likelihood = "bernoulli" if shape[0] == 1 else "gaussian"
-    vae = VAE(d, shape, likelihood=likelihood).eval()
+    known = data.entry(dataset)
+    vae = VAE(d, known.shape, likelihood=known.likelihood).eval()
     x = _noise_images(500, dataset).floats()
     encode = _timed(lambda: vae.encode(x), 2) / len(x)
     samples = 100
@@ -121,14 +109,14 @@ def estimate(jobs: Sequence[Job], side_by_side: int = 1, steps: int = 3) -> list
     costs = []
     try:
         for job in jobs:
-            shape = _SHAPES.get(job.dataset, (1, 28, 28))
+            shape = data.entry(job.dataset).shape
             config, measures = job.config(), job.measures()
             if (shape, job.d) not in rates:
                 rates[shape, job.d] = _rates(job.dataset, job.d)
             train, test = images_of(job)
             encode, weigh, compare = rates[shape, job.d]
-            outside = measures["anchors"] + measures["queries"] if shape[0] == 1 else 0
-            pairs = measures["anchors"] * measures["queries"] if shape[0] == 1 else 0
+            outside = measures.anchors + measures.queries if shape[0] == 1 else 0
+            pairs = measures.anchors * measures.queries if shape[0] == 1 else 0
             measuring = (train + test + outside) * encode + (train * test + pairs) * compare
             if not job.trained:
                 costs.append(Cost(0, 0, 0.0, 0.0, measuring))
@@ -140,10 +128,10 @@ def estimate(jobs: Sequence[Job], side_by_side: int = 1, steps: int = 3) -> list
             count = schedule.epochs * (train // config.batch_size)
             if job.max_steps is not None:
                 count = min(count, job.max_steps)
-            images = measures["likelihood_images"] or test
-            if measures["likelihood_error"] is not None:
+            images = measures.likelihood_images or test
+            if measures.likelihood_error is not None:
                 images = min(images, 400)
-            measuring += images * measures["likelihood_samples"] * weigh
+            measuring += images * measures.likelihood_samples * weigh
             seconds = step_times[key]
             costs.append(Cost(schedule.epochs, count, seconds, count * seconds, measuring))
     finally:

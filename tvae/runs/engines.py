@@ -50,7 +50,7 @@ def open_jobs(jobs: Sequence[Job], results: str | os.PathLike[str]) -> tuple[lis
     """
     todo, present = [], []
     for job in jobs:
-        path = ledger.path_of(job.configuration(), results)
+        path = Path(results) / f"{job.name}.json"
         entry = ledger.read(path) if path.is_file() else None
         if entry is None or entry["status"] != "ok":
             todo.append(job)

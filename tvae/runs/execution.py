@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from tvae import data, training
-from tvae.runs import ledger
 from tvae.data import Dataset
 from tvae.paper import METRICS
+from tvae.runs import ledger
+from tvae.runs.name import RunName
 from tvae.runs.sweep import Job
 
 __all__ = ["Busy", "attempt", "execute", "failure", "locked", "own_data"]
@@ -64,7 +65,7 @@ def _entry(job: Job, device: str) -> dict[str, Any]:
     configuration = json.loads(json.dumps(job.configuration()))
     return {
         "schema": 1,
-        "name": ledger.run_name(configuration),
+        "name": str(RunName.of(job)),
         "status": "ok",
         "reason": None,
         "configuration": configuration,
@@ -172,7 +173,9 @@ def execute(
                 model, train_data, test_data, anchors, queries, cache
             )
         if anchors is not None and queries is not None:
-            measured["further"] = measurements.further_metrics(model, source, anchors, queries, cache)
+            measured["further"] = measurements.further_metrics(
+                model, source, anchors, queries, cache
+            )
         entry.update(measured)
         entry["seconds"]["evaluation"] = round(time.perf_counter() - start, 2)
         entry["seconds"]["evaluation_process"] = round(time.process_time() - worked, 2)

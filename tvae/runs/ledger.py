@@ -30,29 +30,23 @@ import pandas as pd
 
 from tvae.files import atomic_write
 from tvae.paper import METRICS
+from tvae.runs.name import RunName
 
 __all__ = [
-    "BASELINES",
     "LedgerError",
     "commit",
     "curves",
     "entries",
-    "entry_name",
     "find",
     "folder",
     "hardware",
     "now",
-    "path_of",
     "read",
-    "run_name",
     "table",
     "validate",
     "versions",
     "write",
 ]
-
-#: Rows of the kNN tables that are no trained model.
-BASELINES = ("pixels", "pca", "untrained")
 
 Entry = dict[str, Any]
 
@@ -64,28 +58,9 @@ class LedgerError(ValueError):
 # --- names and places ---------------------------------------------------------------------------
 
 
-def run_name(configuration: Mapping[str, Any]) -> str:
-    """The name of a run without seed and preset: `mnist-A-25`, `mnist-VAE+-25`, `mnist-MR-26`.
-
-    An R after the action means residual. The baselines are `mnist-pixels`, `mnist-PCA-25` and
-    `mnist-untrained-25`.
-    """
-    dataset, model, d = configuration["dataset"], configuration["model"], configuration["d"]
-    if model == "pixels":
-        return f"{dataset}-pixels"
-    if model == "tvae":
-        middle = configuration["action"] + ("R" if configuration["residual"] else "")
-    elif model == "untrained":
-        middle = "untrained"
-    else:
-        middle = model.upper()
-    return f"{dataset}-{middle}-{d}"
-
-
-def entry_name(configuration: Mapping[str, Any]) -> str:
-    """The file name of an entry, without `.json`: `mnist-A-25_book_seed0`."""
-    name = run_name(configuration)
-    return f"{name}_{configuration['preset']}_seed{configuration['seed']}"
+def _entry_name(configuration: Mapping[str, Any]) -> str:
+    preset, seed, tag = (configuration[key] for key in ("preset", "seed", "tag"))
+    return RunName.of(configuration).entry(preset, seed, tag)
 
 
 def folder() -> Path:
@@ -102,14 +77,6 @@ def folder() -> Path:
     if checkout.is_dir() and (package.parent / "pyproject.toml").is_file():
         return checkout
     return package / "_results"
-
-
-def path_of(configuration: Mapping[str, Any], results: str | os.PathLike[str]) -> Path:
-    """The file that holds, or will hold, the entry of this configuration.
-
-    Runs with a tag (an experiment of its own, such as `smoke`) lie in a folder of that name.
-    """
-    return Path(results) / configuration["tag"] / f"{entry_name(configuration)}.json"
 
 
 # --- reading and writing ------------------------------------------------------------------------
@@ -139,10 +106,11 @@ def validate(entry: Mapping[str, Any], where: str = "the entry") -> None:
         raise LedgerError(f"{where} is not a ledger entry: at {place}, {problem.message}.")
     if _not_finite(entry):
         raise LedgerError(f"{where} is not a ledger entry: it holds a number that is not finite.")
-    if entry["name"] != run_name(entry["configuration"]):
+    name = str(RunName.of(entry["configuration"]))
+    if entry["name"] != name:
         raise LedgerError(
             f"{where} is not a ledger entry: its name is {entry['name']!r}, but its configuration "
-            f"is that of {run_name(entry['configuration'])!r}."
+            f"is that of {name!r}."
         )
 
 
@@ -154,10 +122,10 @@ def read(path: str | os.PathLike[str]) -> Entry:
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise LedgerError(f"{path.name} is not a ledger entry: it is not JSON ({error}).") from None
     validate(entry, path.name)
-    if path.stem != entry_name(entry["configuration"]):
+    name = _entry_name({**entry["configuration"], "tag": ""})
+    if path.stem != name:
         raise LedgerError(
-            f"{path.name} holds the run {entry_name(entry['configuration'])!r}: "
-            "a ledger file must bear the name of its run."
+            f"{path.name} holds the run {name!r}: a ledger file must bear the name of its run."
         )
     return entry
 
@@ -165,7 +133,7 @@ def read(path: str | os.PathLike[str]) -> Entry:
 def write(entry: Mapping[str, Any], results: str | os.PathLike[str]) -> Path:
     """Check `entry` and write it, in full or not at all; return the path."""
     validate(entry)
-    path = path_of(entry["configuration"], results)
+    path = Path(results) / f"{_entry_name(entry['configuration'])}.json"
     atomic_write(path, json.dumps(entry, indent=1, allow_nan=False) + "\n")
     return path
 
@@ -184,7 +152,8 @@ def find(
     An entry of the same name whose settings differ (another number of epochs, say) does not count:
     it belongs to another experiment.
     """
-    path = path_of(configuration, folder() if results is None else results)
+    place = folder() if results is None else Path(results)
+    path = place / f"{_entry_name(configuration)}.json"
     if not path.is_file():
         return None
     entry = read(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ from tvae.checks import check_images
 from tvae.data import Dataset, Provenance
 from tvae.data.affnist import originals as affnist_originals
 from tvae.evaluation import normalisation
+from tvae.evaluation.inference import batches
 from tvae.files import atomic_path, atomic_write
-from tvae.models import TVAE, VAE
+from tvae.models import TVAE, VAE, evaluating
 from tvae.objective import vae_terms
-from tvae.training.configuration import RunConfig
-from tvae.seeding import generator
 from tvae.runs.sweep import Job
+from tvae.seeding import generator
+from tvae.training.configuration import Measuring, RunConfig
 
 __all__ = [
     "affnist",
@@ -35,13 +35,16 @@ __all__ = [
     "model_metrics",
 ]
 
-#: Whose train and test classes differ, so that there is no kNN accuracy in sample.
-NO_IN_SAMPLE = ("omniglot", "glyphs", "celeba", "faces")
+
+def _shares_classes(test: Dataset) -> bool:
+    """Whether the training images have the same classes, so that there is a kNN in sample."""
+    name = test.provenance.name
+    return name not in data.names() or data.entry(name).shared_classes
 
 
 def affnist(
     source: str,
-    measures: Mapping[str, Any],
+    measures: Measuring,
     test: Dataset,
     cache: str | os.PathLike[str] | None = None,
     root: str | os.PathLike[str] | None = None,
@@ -56,8 +59,8 @@ def affnist(
         return None, None
     kind = "embedded" if source == "embedded" else "regenerated"
     return (
-        _cached("train", kind, measures["anchors"], cache, root),
-        _cached("test", kind, measures["queries"], cache, root),
+        _cached("train", kind, measures.anchors, cache, root),
+        _cached("test", kind, measures.queries, cache, root),
     )
 
 
@@ -109,18 +112,18 @@ def model_metrics(
     test: Dataset,
     anchors: Dataset | None,
     queries: Dataset | None,
-    measures: Mapping[str, Any],
+    measures: Measuring,
     config: RunConfig,
     seed: int = 0,
 ) -> dict[str, Any]:
     """All twelve metrics of a trained model: `metrics`, `standard_errors`, `evaluation`.
 
-    `config` says how the model was trained: on which views, if any. `measures` may name
-    `likelihood_error`, the standard error in nats that the log-likelihood has to reach; else it is
-    the plain mean over `likelihood_images` test images.
+    `config` says how the model was trained: on which views, if any. With
+    `measures.likelihood_error` the log-likelihood is that of all test images to this standard error;
+    else it is the plain mean over `likelihood_images` of them.
     """
-    target = measures.get("likelihood_error")
-    labelled = test.provenance.name not in NO_IN_SAMPLE
+    target = measures.likelihood_error
+    labelled = _shares_classes(test)
     found = evaluation.evaluate(
         model,
         test,
@@ -130,19 +133,19 @@ def model_metrics(
         triplets=config.triplets(),
         views=config.model != "vae",
         seed=seed,
-        likelihood_samples=measures["likelihood_samples"],
-        likelihood_images=measures["likelihood_images"] if target is None else 0,
+        likelihood_samples=measures.likelihood_samples,
+        likelihood_images=measures.likelihood_images if target is None else 0,
     )
     measured = _measured(found)
     if target is not None:
         likelihood = log_likelihood_of_all(
-            model, test, measures["likelihood_samples"], target, seed=seed
+            model, test, measures.likelihood_samples, target, seed=seed
         )
         measured["metrics"]["mll"] = -likelihood["mean"]
         measured["standard_errors"]["mll"] = likelihood["standard_error"]
         measured["evaluation"].update(
             likelihood_images=likelihood["images"],
-            likelihood_samples=measures["likelihood_samples"],
+            likelihood_samples=measures.likelihood_samples,
             likelihood_method="ELBO of all test images plus the mean gap of a random part",
             effective_sample_size=likelihood["effective_sample_size"],
             mll_sampling_error=likelihood["sampling_error"],
@@ -159,7 +162,6 @@ def _measured(found: evaluation.Metrics) -> dict[str, Any]:
     }
 
 
-@torch.no_grad()
 def log_likelihood_of_all(
     model: VAE,
     test: Dataset,
@@ -186,11 +188,9 @@ def log_likelihood_of_all(
     check_images(test.images, name="test")
     device = next(vae.parameters()).device
     noise = generator(seed, "likelihood/elbo", device)
-    bounds = []
-    for start in range(0, len(test), batch):
-        x = test.floats(slice(start, start + batch)).to(device)
-        bounds.append(-vae_terms(vae, x, noise).total().double().cpu())
-    elbo = torch.cat(bounds)
+    with evaluating(vae):
+        parts = [vae_terms(vae, x, noise).total() for x in batches(test.images, vae, batch)]
+    elbo = -torch.cat(parts).double().cpu()
     order = torch.randperm(len(test), generator=generator(seed, "likelihood/images"))
     draws = generator(seed, "likelihood/samples", device)
     gaps = torch.empty(0, dtype=torch.float64)
@@ -198,9 +198,7 @@ def log_likelihood_of_all(
     wanted = min(least, len(test))
     while len(gaps) < wanted:
         index = order[len(gaps) : wanted]
-        found = evaluation.log_likelihood(
-            vae, test.floats(index).to(device), samples=samples, generator=draws
-        )
+        found = evaluation.log_likelihood(vae, test.images[index], samples, draws)
         gaps = torch.cat([gaps, found.per_image.double().cpu() - elbo[index]])
         sizes = torch.cat([sizes, found.sizes])
         spread = float(gaps.std()) if len(gaps) > 1 else 0.0
@@ -232,7 +230,7 @@ def baseline_metrics(
     cache: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
     """The kNN columns of raw pixels, of PCA fitted on the training images, of an untrained encoder."""
-    labelled = test.provenance.name not in NO_IN_SAMPLE
+    labelled = _shares_classes(test)
     # Pixels out of sample have nothing to do with the data set, and take longest of all.
     keep = isinstance(embedding, evaluation.Pixels) and cache is not None
     found = evaluation.evaluate(

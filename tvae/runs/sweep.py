@@ -14,10 +14,10 @@
 
 A file without `runs` is a single block. Lists may be written as single values. What a block means:
 
-- `actions` and `residual` concern `tvae` alone. A has no residual form, so `residual: [false, true]`
-  gives the plain A once.
-- M and MA rotate pairs of coordinates and need an even d: `d: [25]` means 26 for them, as in the
-  paper.
+- `actions` and `residual` concern `tvae` alone. An action without a residual form, such as A, comes
+  once, plain, under `residual: [false, true]`.
+- An action that does not take the d asked for gets the next that it takes: M and MA rotate pairs of
+  coordinates, so that `d: [25]` means 26 for them, as in the paper.
 - `models` may contain the baselines of the kNN columns: `pixels`, `pca`, `untrained`.
 - `epochs`, `learning_rate`, `halve_every`, `batch_size`, `source`, `analytic`, `families`,
   `geometry` and `interpolation` replace what the preset says about training.
@@ -33,54 +33,104 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 
-from tvae.runs import ledger
+from tvae import actions, data
+from tvae.runs.name import BASELINES, RunName
 from tvae.training import configuration
-from tvae.training.configuration import RunConfig
+from tvae.training.configuration import Measuring, RunConfig
 
-__all__ = ["Job", "SweepError", "even", "expand", "load"]
+__all__ = ["Job", "SweepError", "expand", "load"]
 
 
 class SweepError(ValueError):
     """A sweep file that cannot be understood."""
 
 
-_AXES = ("datasets", "models", "actions", "residual", "d", "seeds", "preset")
-_TRAINING = (
-    "source",
-    "epochs",
-    "learning_rate",
-    "halve_every",
-    "batch_size",
-    "analytic",
-    "families",
-    "geometry",
-    "interpolation",
-)
-_MEASURING = (
-    "anchors",
-    "queries",
-    "likelihood_samples",
-    "likelihood_images",
-    "likelihood_error",
-)
-_OTHER = ("epoch_images", "max_steps", "tag")
-_KEYS = (*_AXES, *_TRAINING, *_MEASURING, *_OTHER)
-
-_IMAGE_SIZE = {"celeba": 3 * 64 * 64, "faces": 3 * 64 * 64}
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def even(action: str | None, d: int) -> int:
-    """The dimension at which the paper runs this action for a nominal `d`: 26 for M and MA at 25."""
-    return d + d % 2 if action in ("M", "MA") else d
+_Text = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
+_Whole = Annotated[list[int], BeforeValidator(_listed), Field(min_length=1)]
+_Yes = Annotated[list[bool], BeforeValidator(_listed), Field(min_length=1)]
+#: Of a setting that the file does not make: the preset decides.
+_UNSAID: Any = None
+
+
+class Block(BaseModel):
+    """One block of a sweep file, as it is written; values may stand for lists of one."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    datasets: _Text
+    models: _Text = ["tvae"]
+    actions: _Text = ["A"]
+    residual: _Yes = [False]
+    d: _Whole = [25]
+    seeds: _Whole = [0]
+    preset: _Text = ["quick"]
+    # in the place of what the preset says about training
+    source: str = _UNSAID
+    epochs: int = _UNSAID
+    learning_rate: float = _UNSAID
+    halve_every: int = _UNSAID
+    batch_size: int = _UNSAID
+    analytic: bool = _UNSAID
+    families: _Text = _UNSAID
+    geometry: str = _UNSAID
+    interpolation: str = _UNSAID
+    # and about measuring
+    anchors: PositiveInt = _UNSAID
+    queries: PositiveInt = _UNSAID
+    likelihood_samples: PositiveInt = _UNSAID
+    likelihood_images: PositiveInt | None = _UNSAID
+    likelihood_error: PositiveFloat | None = _UNSAID
+    # settings of the job itself
+    epoch_images: int | None = None
+    max_steps: int | None = None
+    tag: str = ""
+
+    def given(self, kind: type) -> dict[str, Any]:
+        """What the file itself says about the fields of the dataclass `kind`."""
+        names = self.model_fields_set & {field.name for field in dataclasses.fields(kind)}
+        values = {name: getattr(self, name) for name in sorted(names - {"d", "residual", "preset"})}
+        return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+
+
+def _read(block: Mapping[str, Any]) -> Block:
+    try:
+        return Block.model_validate(block)
+    except ValidationError as error:
+        problem = error.errors()[0]
+    key, kind, value = str(problem["loc"][0]), problem["type"], problem["input"]
+    if kind == "extra_forbidden":
+        known = ", ".join(Block.model_fields)
+        raise SweepError(f"A sweep has no setting {key}; the settings are runs, {known}.")
+    if kind == "missing":
+        raise SweepError("A sweep must say which datasets to use, such as `datasets: [mnist]`.")
+    if kind == "too_short":
+        raise SweepError(f"{key} is empty: a sweep needs at least one value for it.")
+    words = {"int_type": "whole numbers", "bool_type": "true or false", "string_type": "names"}
+    words |= {"float_type": "numbers", "greater_than": "positive numbers"}
+    raise SweepError(f"{key} must hold {words[kind]}, not {value!r}.")
 
 
 @dataclass(frozen=True)
@@ -117,7 +167,7 @@ class Job:
     @property
     def trained(self) -> bool:
         """Whether this is a model that is trained, not a baseline."""
-        return self.model not in ledger.BASELINES
+        return self.model not in BASELINES
 
     def config(self) -> RunConfig:
         """The nominal run configuration (an untrained encoder is that of a VAE)."""
@@ -132,24 +182,16 @@ class Job:
             **dict(self.training),
         )
 
-    def measures(self) -> dict[str, Any]:
+    def measures(self) -> Measuring:
         """How thoroughly the run is measured."""
-        preset = configuration.get_preset(self.preset)
-        values = {
-            "anchors": preset.anchors,
-            "queries": preset.queries,
-            "likelihood_samples": preset.likelihood_samples,
-            "likelihood_images": preset.likelihood_images,
-            # the paper preset measures every test image, so there is no error to aim at
-            "likelihood_error": 0.5 if preset.name == "book" else None,
-        }
-        return {**values, **dict(self.measuring)}
+        measuring = configuration.get_preset(self.preset).measuring
+        return dataclasses.replace(measuring, **dict(self.measuring))
 
     def configuration(self) -> dict[str, Any]:
         """All settings as the ledger keeps them: two runs are the same if these are equal."""
         config = self.config().to_dict()
         config.update(model=self.model, action=self.action)
-        measures = self.measures()
+        measures = dataclasses.asdict(self.measures())
         if not self.trained:
             for name in ("epochs", "learning_rate", "halve_every", "batch_size", "analytic"):
                 del config[name]
@@ -164,8 +206,7 @@ class Job:
     @property
     def name(self) -> str:
         """The name of the run, seed and preset included: `mnist-A-25_book_seed0`."""
-        name = ledger.entry_name(self.configuration())
-        return f"{self.tag}/{name}" if self.tag else name
+        return RunName.of(self).entry(self.preset, self.seed, self.tag)
 
     def schedule(self, images: int) -> RunConfig:
         """The configuration to train with on a data set of so many `images`.
@@ -202,68 +243,39 @@ class Job:
         return cls(**{**values, **pairs})
 
 
-def _listed(block: Mapping[str, Any], key: str, default: Any) -> list[Any]:
-    value = block.get(key, default)
-    values = list(value) if isinstance(value, (list, tuple)) else [value]
-    if not values:
-        raise SweepError(f"{key} is empty: a sweep needs at least one value for it.")
-    return values
-
-
-def _checked(values: list[Any], key: str, kind: type) -> list[Any]:
-    for value in values:
-        if type(value) is not kind:  # bool is an int for isinstance
-            words = {int: "whole numbers", bool: "true or false", str: "names"}[kind]
-            raise SweepError(f"{key} must hold {words}, not {value!r}.")
-    return values
-
-
-def _block(block: Mapping[str, Any]) -> Iterable[Job]:
-    if unknown := sorted(set(block) - set(_KEYS)):
-        raise SweepError(
-            f"A sweep has no setting {', '.join(map(str, unknown))}; the settings are "
-            f"runs, {', '.join(_KEYS)}."
-        )
-    if "datasets" not in block:
-        raise SweepError("A sweep must say which datasets to use, such as `datasets: [mnist]`.")
-    datasets = _checked(_listed(block, "datasets", None), "datasets", str)
-    models = _checked(_listed(block, "models", "tvae"), "models", str)
-    actions = _checked(_listed(block, "actions", "A"), "actions", str)
-    residual = _checked(_listed(block, "residual", False), "residual", bool)
-    dimensions = _checked(_listed(block, "d", 25), "d", int)
-    seeds = _checked(_listed(block, "seeds", 0), "seeds", int)
-    levels = _checked(_listed(block, "preset", "quick"), "preset", str)
-    known = (*configuration.MODELS, *ledger.BASELINES)
-    for model in models:
+def _jobs(block: Block) -> Iterable[Job]:
+    known = (*configuration.MODELS, *BASELINES)
+    for model in block.models:
         if model not in known:
             raise SweepError(f"There is no model {model!r}; choose from {', '.join(known)}.")
-
-    def pairs(names: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
-        return tuple(
-            (name, tuple(block[name]) if isinstance(block[name], list) else block[name])
-            for name in sorted(names)
-            if name in block
+    kinds = [
+        (letter, residual)
+        for letter in block.actions
+        for residual in block.residual
+        if not residual or actions.find(letter).has_residual
+    ]
+    if "tvae" in block.models and not kinds:
+        raise SweepError(
+            f"There is no residual form of {', '.join(block.actions)}: write `residual: [false]`."
         )
-
     common: dict[str, Any] = {
-        "training": pairs(_TRAINING),
-        "measuring": pairs(_MEASURING),
-        **{name: block[name] for name in _OTHER if name in block},
+        "training": tuple(block.given(RunConfig).items()),
+        "measuring": tuple(block.given(Measuring).items()),
+        "epoch_images": block.epoch_images,
+        "max_steps": block.max_steps,
+        "tag": block.tag,
     }
-    for preset, dataset, d, model in itertools.product(levels, datasets, dimensions, models):
-        if model == "tvae":
-            kinds = [(a, r) for a in actions for r in residual if not (a == "A" and r)]
-            if not kinds:
-                raise SweepError(
-                    "The action A has no residual form: write `residual: [false]` for it."
-                )
-        else:
-            kinds = [(None, False)]
-        for (action, rest), seed in itertools.product(kinds, seeds):
-            size = _IMAGE_SIZE.get(dataset, 28 * 28) if model == "pixels" else even(action, d)
+    axes = itertools.product(block.preset, block.datasets, block.d, block.models)
+    for preset, dataset, d, model in axes:
+        for (action, residual), seed in itertools.product(
+            kinds if model == "tvae" else [(None, False)], block.seeds
+        ):
+            size = actions.nearest_dimension(action, d)
+            if model == "pixels":
+                size = math.prod(data.entry(dataset).shape)
             # nothing is drawn for raw pixels and PCA, so they have no second seed
             own = seed if model not in ("pixels", "pca") else 0
-            yield Job(dataset, model, action, rest, size, own, preset, **common)
+            yield Job(dataset, model, action, residual, size, own, preset, **common)
 
 
 def expand(sweep: Mapping[str, Any]) -> list[Job]:
@@ -276,7 +288,7 @@ def expand(sweep: Mapping[str, Any]) -> list[Job]:
         raise SweepError("`runs` must be a list of blocks, each with keys such as `datasets`.")
     jobs: dict[str, Job] = {}
     for block in blocks:
-        for job in _block({**defaults, **block}):
+        for job in _jobs(_read({**defaults, **block})):
             if jobs.setdefault(job.name, job) != job:
                 raise SweepError(
                     f"The sweep has two different runs of the name {job.name}: give one of the "

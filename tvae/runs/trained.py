@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from tvae.models import TVAE, VAE
-from tvae.runs import ledger, released
+from tvae.runs import released
+from tvae.runs.name import RunName
 from tvae.training import RunConfig, pick_device
 from tvae.training.run import load_run
 
@@ -43,8 +44,7 @@ def find(run: str | os.PathLike[str], device: str | torch.device = "cpu") -> Tra
     if folder.is_dir():
         model, kept = load_run(folder)
         config = RunConfig.from_dict(kept.config)
-        name = ledger.run_name(config.to_dict())
-        return Trained(name, model.to(place), config, kept.history, folder)
+        return Trained(str(RunName.of(config)), model.to(place), config, kept.history, folder)
     try:
         name = released.resolve(os.fspath(run))
     except released.ReleaseError:

@@ -21,7 +21,7 @@ def obey(order: Mapping[str, Any], notify: Callable[[Mapping[str, Any]], None]) 
     """Make the run that the order asks for; the last event, also returned, says how it ended."""
     import torch
 
-    from tvae.runs import plugins, execution
+    from tvae.runs import execution, plugins
     from tvae.runs.sweep import Job
 
     plugins.load()

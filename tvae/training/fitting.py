@@ -11,7 +11,7 @@ trials.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -42,6 +42,7 @@ def fit(
     device: str | torch.device = "auto",
     precision: Any = "32-true",
     analytic: bool = False,
+    further: Collection[str] = (),
     weights: Mapping[str, float] | None = None,
     test: Tensor | Dataset | None = None,
     progress: bool | None = None,
@@ -60,6 +61,8 @@ def fit(
         device: "auto", "cpu", "cuda", ...; the model stays there afterwards.
         precision: Lightning Fabric's name of it, such as "32-true" or "bf16-mixed".
         analytic: Whether C1 and C2 use posterior means instead of samples.
+        further: Terms beyond the paper's loss, by the switches of `tvae.objective.FURTHER`; the borrowed
+            ones need triplets with `pairs=True`.
         weights: Of single loss terms in the sum, such as {"nll": 0}; 1 where not given.
         test: Images on which reconstruction and KL0 are measured after every epoch.
         progress: Whether to show a progress bar; None means on a terminal only.
@@ -89,6 +92,7 @@ def fit(
         seed=seed,
         triplets=triplets,
         analytic=analytic,
+        further=further,
         weights=weights,
         test=held_out,
     )

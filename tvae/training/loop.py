@@ -16,7 +16,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +26,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from tvae import objective
+from tvae.checks import to_floats
 from tvae.models import TVAE, VAE, Views
 from tvae.seeding import generator
 from tvae.transforms import Triplets, warp
@@ -89,10 +90,10 @@ class Loss(nn.Module):
     around everything that has a gradient.
     """
 
-    def __init__(self, model: VAE | TVAE, analytic: bool) -> None:
+    def __init__(self, model: VAE | TVAE, analytic: bool, further: Collection[str] = ()) -> None:
         super().__init__()
         self.model = model
-        self.analytic = analytic
+        self.analytic, self.further = analytic, frozenset(further)
         self.names: tuple[str, ...] = ()  # of the terms, known after the first forward
 
     def forward(self, batch: Batch) -> Tensor:
@@ -103,7 +104,9 @@ class Loss(nn.Module):
         else:
             assert isinstance(self.model, TVAE)
             x0, x1, x2 = views
-            terms = objective.tvae_terms(self.model, x0, x1, x2, batch.noise, self.analytic)
+            terms = objective.tvae_terms(
+                self.model, x0, x1, x2, batch.noise, self.analytic, self.further
+            )
         self.names = tuple(name for name, _ in terms.items())
         return torch.stack([value for _, value in terms.items()]).mean(1)
 
@@ -132,6 +135,7 @@ class Loop:
         triplets: For a `TVAE` the source of its views. With a `VAE` they make it a VAE+: of every
             triplet one image is used, each of the three with probability 1/3.
         analytic: Whether C1 and C2 are taken from posterior means instead of samples.
+        further: Terms beyond the paper's loss, see `objective.FURTHER`.
         weights: Of single loss terms in the sum, by name; 1 where not given.
         test: Images on which the reconstruction is measured after every epoch, None for none.
     """
@@ -146,6 +150,7 @@ class Loop:
         seed: int,
         triplets: Views | None = None,
         analytic: bool = False,
+        further: Collection[str] = (),
         weights: Mapping[str, float] | None = None,
         test: Tensor | None = None,
     ) -> None:
@@ -165,7 +170,7 @@ class Loop:
         self.step = 0
         model.to(self.device)
         optimizer = adam(model, schedule.learning_rate)
-        self.loss = Loss(model, analytic)
+        self.loss = Loss(model, analytic, further)
         self.module, self.optimizer = fabric.setup(self.loss, optimizer)
         self._adam = optimizer
 
@@ -231,10 +236,11 @@ class Loop:
         if self.fabric.world_size > 1:
             noise = SharedNoise(noise, self.share, self.schedule.batch_size)
         if self.triplets is None:
-            return Batch((floats(self.images[index[self.share]]),), noise)
+            return Batch((to_floats(self.images[index[self.share]], torch.float32),), noise)
         three = isinstance(self.model, TVAE)
         make = three_views if three else one_view
-        images, draws = floats(self.images[index]), self.generators["triplets"]
+        images = to_floats(self.images[index], torch.float32)
+        draws = self.generators["triplets"]
         return Batch(make(self.triplets, images, draws, self.share), noise)
 
     @torch.no_grad()
@@ -244,7 +250,9 @@ class Loop:
         self.model.eval()
         sums: Tensor | None = None
         for chunk in images.split(_TEST_CHUNK):
-            terms = self.module(Batch((floats(chunk),), noise)).cpu().double() * len(chunk)
+            terms = self.module(
+                Batch((to_floats(chunk, torch.float32),), noise)
+            ).cpu().double() * len(chunk)
             sums = terms if sums is None else sums + terms
         assert sums is not None
         means = dict(zip(self.loss.names, (sums / len(images)).tolist(), strict=True))
@@ -322,11 +330,6 @@ class Loop:
         )
         self.fabric.strategy.precision.load_state_dict(dict(plain["scaler"]))
         self.epoch, self.step = epoch, step
-
-
-def floats(images: Tensor) -> Tensor:
-    """The images as float32 in [0, 1]; uint8 ones are divided by 255."""
-    return images.float().div_(255) if images.dtype == torch.uint8 else images.float()
 
 
 def three_views(

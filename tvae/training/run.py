@@ -26,7 +26,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as dump_tensors
 
 from tvae import models
-from tvae.data import Dataset
+from tvae.data import Dataset, entry, names
 from tvae.files import atomic_write
 from tvae.models import TVAE, VAE
 from tvae.seeding import generator
@@ -42,8 +42,6 @@ __all__ = ["Callback", "Run", "build_model", "load_run", "train"]
 
 #: Called after every epoch, once its checkpoint is on the disk, with the model and the history.
 Callback = Callable[["VAE | TVAE", History], None]
-#: Channels of the first layer of the networks for the drawn faces.
-FACES_WIDTH = 12
 
 
 @dataclass(frozen=True)
@@ -178,14 +176,14 @@ def _run(fabric: Fabric, task: _Task) -> tuple[VAE | TVAE, History]:
 def build_model(config: RunConfig, data: Dataset) -> VAE | TVAE:
     """The untrained model of a run, its weights drawn from the run's own stream.
 
-    Grey images have a Bernoulli likelihood, colour images a Gaussian one with fixed variance. The
-    drawn faces get narrower networks than photographs: there is less in them.
+    Grey images have a Bernoulli likelihood, colour images a Gaussian one with fixed variance.
     """
     channels, height, width = data.images.shape[1:]
     options: dict[str, Any] = {
         "shape": (channels, height, width),
         "likelihood": "bernoulli" if channels == 1 else "gaussian",
-        "width": FACES_WIDTH if config.dataset == "faces" else None,
+        # a process that Fabric started need not know a registered set
+        "width": entry(config.dataset).width if config.dataset in names() else None,
     }
     draws = generator(config.seed, "init")
     if config.action is None:

@@ -40,9 +40,11 @@ from torch import Tensor
 __all__ = [
     "Family",
     "affine_about_centre",
+    "along",
     "families",
     "get_family",
     "homographies",
+    "linear_about_centre",
     "register",
 ]
 
@@ -122,7 +124,7 @@ def _combine(weights: Tensor, *terms: tuple[float, ...]) -> Tensor:
     return torch.addmm(table[0], weights, table[1:]).view(-1, 3, 3)
 
 
-def _linear_about_centre(linear: Tensor, height: int, width: int) -> Tensor:
+def linear_about_centre(linear: Tensor, height: int, width: int) -> Tensor:
     """The linear maps [[a, b], [c, d]], given as rows (a, b, c, d), (n, 4), about the centre."""
     x, y = width / 2, height / 2
     return _combine(
@@ -152,7 +154,7 @@ def affine_about_centre(
     if like is None:
         raise TypeError("At least one of a, b, c, d must be a tensor of shape (n,).")
     full = [e if isinstance(e, Tensor) else torch.full_like(like, e) for e in entries]
-    return _linear_about_centre(torch.stack(full, 1), height, width)
+    return linear_about_centre(torch.stack(full, 1), height, width)
 
 
 def _signed(uniform: Tensor, most: float, height: int, width: int) -> Tensor:
@@ -173,7 +175,7 @@ def _negate_first(values: Tensor) -> Tensor:
     return values * _constant(((-1.0, 1.0),), values.device, values.dtype)
 
 
-def _along(strength: Tensor, axis: Tensor) -> Tensor:
+def along(strength: Tensor, axis: Tensor) -> Tensor:
     """(n, 1) strengths and (n, 1) axes -> (n, 2): the strength in the axis's column, else 0."""
     return strength * (axis == _constant(((0.0, 1.0),), axis.device, axis.dtype))
 
@@ -186,7 +188,7 @@ def _rotation(values: Tensor, height: int, width: int) -> Tensor:
     angle = torch.deg2rad(values)
     cos, sin = angle.cos(), angle.sin()
     zoom = cos.abs() + sin.abs() * (max(height, width) / min(height, width))
-    return _linear_about_centre(torch.cat((cos, -sin, sin, cos), 1) / zoom, height, width)
+    return linear_about_centre(torch.cat((cos, -sin, sin, cos), 1) / zoom, height, width)
 
 
 def _shear(values: Tensor, height: int, width: int) -> Tensor:
@@ -194,10 +196,10 @@ def _shear(values: Tensor, height: int, width: int) -> Tensor:
 
     The zoom is k = 1 / (1 + |tan| · r), r = h/w for rows and w/h for columns.
     """
-    slide = _along(torch.deg2rad(values[:, :1]).tan(), values[:, 1:])
+    slide = along(torch.deg2rad(values[:, :1]).tan(), values[:, 1:])
     ratio = _constant(((height / width,), (width / height,)), values.device, values.dtype)
     zoom = 1 + slide.abs() @ ratio
-    return _linear_about_centre(F.pad(slide, (1, 1), value=1.0) / zoom, height, width)
+    return linear_about_centre(F.pad(slide, (1, 1), value=1.0) / zoom, height, width)
 
 
 def _tilt(values: Tensor, height: int, width: int) -> Tensor:
@@ -206,7 +208,7 @@ def _tilt(values: Tensor, height: int, width: int) -> Tensor:
     Axis 0: amount > 0 enlarges the left edge from h to h + 2·amount, amount < 0 the right edge;
     axis 1: the top edge and the bottom edge. The frame stays full: no crop is needed.
     """
-    amount = _along(values[:, :1], values[:, 1:])
+    amount = along(values[:, :1], values[:, 1:])
     h, w, x, y = height, width, 2 / height, 2 / width
     return _combine(
         torch.cat((amount, -amount), 1).relu(),
@@ -244,6 +246,30 @@ def _scale(values: Tensor, height: int, width: int) -> Tensor:
 
 def _draw_scale(uniform: Tensor, most: float, height: int, width: int) -> Tensor:
     return (2 * uniform - 1) * math.log1p(most)
+
+
+# Generators of the affine maps of the plane about the centre, as (x, y) velocities of the content: in
+# units of a family's range of 1, about as strong as the other families at theirs.
+_AFFINE = {
+    "right": ((0, 0, 0.2), (0, 0, 0)),  # of the image's size
+    "down": ((0, 0, 0), (0, 0, 0.2)),
+    "turn": ((0, math.radians(25), 0), (-math.radians(25), 0, 0)),  # counter-clockwise
+    "grow": ((math.log(1.2), 0, 0), (0, math.log(1.2), 0)),
+    "stretch": ((math.log(1.2), 0, 0), (0, -math.log(1.2), 0)),  # wider and flatter
+    "slant": ((0, 0.2, 0), (0.2, 0, 0)),
+}
+
+
+def _affine(values: Tensor, height: int, width: int) -> Tensor:
+    """The content moves by exp(Σ vᵢ Gᵢ) about the centre, so points are read at exp(−Σ vᵢ Gᵢ)."""
+    table = torch.tensor(list(_AFFINE.values()), dtype=values.dtype, device=values.device)
+    table = F.pad(table, (0, 0, 0, 1))  # (6, 3, 3), the last row zero
+    side = values.new_tensor((width, height, 1.0))
+    table[:, :, 2] *= side
+    to_centre = torch.eye(3, dtype=values.dtype, device=values.device)
+    to_centre[:2, 2] = -side[:2] / 2
+    moved = torch.linalg.matrix_exp(-torch.einsum("np,pij->nij", values, table))
+    return torch.linalg.inv(to_centre) @ moved @ to_centre
 
 
 _REGISTRY: dict[str, Family] = {}
@@ -298,3 +324,5 @@ register(
 # Ours: up to a fraction of the picture's size; up to a factor of 1 + range either way.
 register(Family("translation", ("right", "down"), 0.2, _draw_translation, _translation, most=1.0))
 register(Family("scale", ("log_x", "log_y"), 0.2, _draw_scale, _scale, most=10.0))
+# All affine maps at once, exp(Σ vᵢ Gᵢ): negating v gives the exact inverse.
+register(Family("affine", tuple(_AFFINE), 1.0, _signed, _affine, most=5.0))

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tvae.checks import check_images
-from tvae.transforms import augmentor_geometry
+from tvae.transforms import augmentor_geometry, exact_geometry
 from tvae.transforms.batch import TripletBatch
 from tvae.transforms.callables import CallableTriplets
 from tvae.transforms.families import Family, get_family
@@ -20,7 +20,7 @@ from tvae.transforms.warp import INTERPOLATIONS, warp
 
 __all__ = ["GEOMETRIES", "Parameters", "TripletBatch", "Triplets"]
 
-GEOMETRIES = ("clean", "augmentor")
+GEOMETRIES = ("clean", "augmentor", "exact")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,12 +85,15 @@ class Triplets:
 
     Args:
         families: Names of families, see `tvae.transforms.families`; each is drawn equally often.
-        geometry: "clean" (parameters are continuous, zooms isotropic and exact) or "augmentor"
-            (parameters and integer crops as in the Augmentor library; rotation, tilt, shear only).
+        geometry: "clean" (parameters are continuous, zooms isotropic and exact), "augmentor"
+            (parameters and integer crops as in the Augmentor library; rotation, tilt, shear only) or
+            "exact" (no zoom, so that the inverse parameters give the inverse; no tilt).
         interpolation: "bicubic", "bilinear" or "nearest".
         ranges: Strengths by family name where they should differ from the families' own: degrees
             for rotation and shear, a fraction of max(h, w) for tilt, of the size for translation,
             a factor minus one for scale.
+        pairs: Whether images 0 and 1, 2 and 3, ... of a batch share their transformation: two images,
+            one f, nothing else known. An even number of images is needed then.
     """
 
     families: tuple[str, ...] = ("rotation", "tilt", "shear")
@@ -98,6 +101,7 @@ class Triplets:
     # bilinear warps blur: about 20 nats of an MNIST digit's cross-entropy are then the blur's alone
     interpolation: str = "bicubic"
     ranges: Mapping[str, float] = field(default_factory=dict)
+    pairs: bool = False
     _members: tuple[Family, ...] = field(init=False, repr=False, compare=False)
     _columns: int = field(init=False, repr=False, compare=False)
 
@@ -120,8 +124,8 @@ class Triplets:
                 f"interpolation must be one of {', '.join(INTERPOLATIONS)}, "
                 f"not {self.interpolation!r}."
             )
-        lookup = get_family if self.geometry == "clean" else augmentor_geometry.get_family
-        members = tuple(lookup(name) for name in names)
+        lookup = {"augmentor": augmentor_geometry.get_family, "exact": exact_geometry.get_family}
+        members = tuple(lookup.get(self.geometry, get_family)(name) for name in names)
         given = dict(self.ranges)
         unknown = sorted(set(given) - set(names))
         if unknown:
@@ -145,6 +149,7 @@ class Triplets:
             "geometry": self.geometry,
             "interpolation": self.interpolation,
             "ranges": dict(self.ranges),
+            "pairs": self.pairs,
         }
 
     @staticmethod
@@ -179,7 +184,14 @@ class Triplets:
         # Apple's GPUs have no float64
         dtype = torch.float32 if device.type == "mps" else torch.float64
         # One call draws for all families: the first number chooses, the others become parameters.
-        uniform = torch.rand(n, 1 + self._columns, generator=generator, device=device, dtype=dtype)
+        if self.pairs and n % 2:
+            raise ValueError(f"Pairs need an even number of images, not {n}.")
+        drawn = n // 2 if self.pairs else n
+        uniform = torch.rand(
+            drawn, 1 + self._columns, generator=generator, device=device, dtype=dtype
+        )
+        if self.pairs:
+            uniform = uniform.repeat_interleave(2, 0)
         family = (uniform[:, 0] * len(self.families)).long()
 
         def draw(member: Family, uniform: Tensor) -> Tensor:

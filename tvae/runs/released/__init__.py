@@ -18,6 +18,8 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -28,9 +30,10 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
 
 from tvae import models, text
-from tvae.runs import ledger
 from tvae.evaluation import METRICS
 from tvae.files import atomic_write
+from tvae.runs import ledger
+from tvae.runs.name import RunName
 from tvae.training import RunConfig
 
 __all__ = [
@@ -71,13 +74,11 @@ def resolve(name: str, folder: str | os.PathLike[str] | None = None) -> str:
     known = names(folder)
     if name in known:
         return name
-    parts = name.rsplit("-", 2)
-    if len(parts) == 3 and parts[2].isdigit():
-        dataset, model, d = parts
-        if model in ("M", "MR", "MA", "MAR") and f"{dataset}-{model}-{int(d) + 1}" in known:
-            return f"{dataset}-{model}-{int(d) + 1}"
-        if model == "N" and f"{dataset}-NR-{d}" in known:
-            return f"{dataset}-NR-{d}"
+    with suppress(ValueError):  # what is no name of a run is no name of a released one
+        wanted = RunName.parse(name).nearest()
+        for meant in (wanted, replace(wanted, residual=wanted.residual or wanted.action == "N")):
+            if str(meant) in known:
+                return str(meant)
     listed = ", ".join(known) if known else "none at all in this installation"
     raise ReleaseError(f"There are no released weights of the name {name!r}; there are: {listed}.")
 

@@ -1,11 +1,11 @@
-"""A probe, against the model itself, one image at a time."""
+"""Questions in batches, against the model itself, one image at a time."""
 
 import pytest
 import torch
 
 import tvae
-from tvae.evaluation.probe import Probe
-from tvae.models import TVAE, VAE
+from tvae.evaluation.inference import Probe, embed
+from tvae.models import TVAE, VAE, evaluating
 from tvae.seeding import generator
 from tvae.transforms import Triplets
 
@@ -21,7 +21,7 @@ def batch():
 @pytest.mark.parametrize("letter", ["A", "M", "T", "N"])
 def test_answers_are_those_of_the_model(letter, batch):
     model = TVAE(D, action=letter, generator=generator(0, "model")).double()
-    probe = Probe(model, chunk=3)  # 7 images: two full chunks and a rest
+    probe = Probe(model, batch=3)  # 7 images: two full batches and a rest
     mean, logvar = probe.encode(batch.x0)
     z1, z2 = probe.encode(batch.x1)[0], probe.encode(batch.x2)[0]
     z, spread, tau = probe.posterior(z1, z2)
@@ -42,7 +42,7 @@ def test_answers_are_those_of_the_model(letter, batch):
             torch.testing.assert_close(pictures[rows], model.decode(moved[rows]))
             raw = model.decode_logits(moved[rows])
             torch.testing.assert_close(nll[rows], model.nll(raw, batch.x1[rows].double()))
-    assert not model.training
+    assert model.training  # as it was
     assert not any(t.requires_grad for t in (mean, tau, pictures, nll))
 
 
@@ -55,9 +55,30 @@ def test_a_vae_has_no_tau(batch):
             call(code, code)
 
 
+def test_bytes_are_read_as_floats(batch):
+    images = (255 * batch.x0).to(torch.uint8)
+    for model in (VAE(D, generator=generator(0, "model")), VAE(D).double()):
+        probe = Probe(model)
+        code = probe.encode(images)[0]
+        assert torch.equal(code, embed(model, images))
+        assert torch.equal(code, probe.encode(images / 255.0)[0]) or code.dtype == torch.float64
+        assert torch.equal(probe.nll(code, images), probe.nll(code, images.double() / 255))
+
+
+def test_every_mode_is_put_back_also_after_an_error():
+    model = TVAE(D, action="A")
+    model.encoder.eval()
+    with pytest.raises(KeyError), evaluating(model):
+        assert not any(module.training for module in model.modules())
+        assert not torch.is_grad_enabled()
+        raise KeyError
+    assert model.training and model.decoder.training and not model.encoder.training
+    assert torch.is_grad_enabled()
+
+
 def test_nonsense_is_refused(batch):
     model = VAE(D, generator=generator(0, "model"))
     with pytest.raises(ValueError, match="at least 1, not 0"):
-        Probe(model, chunk=0)
+        Probe(model, batch=0)
     with pytest.raises(ValueError, match="same number of rows"):
         Probe(model).nll(torch.zeros(3, D), batch.x0)
