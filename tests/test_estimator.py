@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from tvae.estimator import TVAEEmbedding
 from tvae.evaluation import embed
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # The checks make up tables of any number of features, so they are run on single rows of pixels; a
-# plain VAE and a T-VAE. All apply; the one on the array API is skipped unless SCIPY_ARRAY_API is set.
+# plain VAE and a T-VAE. All apply and none is expected to fail.
 CHECKED = [
     TVAEEmbedding(2, action=None, image_shape="row", epochs=1),
     TVAEEmbedding(2, image_shape="row", epochs=1),
@@ -35,6 +35,14 @@ CHECKED = [
 @parametrize_with_checks(CHECKED)
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
+
+
+def test_no_check_fails_and_none_is_left_out():
+    """`check_estimator` itself; the array API needs SCIPY_ARRAY_API set before scipy is imported."""
+    found = check_estimator(clone(CHECKED[0]), on_skip=None, on_fail=None)
+    kinds = {outcome["check_name"]: outcome["status"] for outcome in found}
+    assert {name for name, kind in kinds.items() if kind != "passed"} <= {"check_array_api_input"}
+    assert len(found) > 40
 
 
 @pytest.fixture(scope="module")

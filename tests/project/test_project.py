@@ -181,17 +181,11 @@ def test_make_passes_its_arguments_on(root: Path) -> None:
     assert "nbval" in make(*dry, "test", root=root).stdout
 
 
-def example(root: Path) -> str:
-    """The Python example of the README."""
-    blocks = re.findall(
-        r"^```python\n(.*?)^```", (root / "README.md").read_text(encoding="utf-8"), re.M | re.S
-    )
-    assert len(blocks) == 1, "the README has one Python example"
-    return str(blocks[0])
-
-
-def test_readme_example_runs_as_printed(root: Path, tmp_path: Path) -> None:
-    code = example(root)
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [0, 1], ids=["ten lines", "scikit-learn"])
+def test_readme_examples_run_as_printed(root: Path, tmp_path: Path, which: int) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    code = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)[which]
     lines = [line for line in code.splitlines() if line.strip() and not line.startswith("#")]
     assert len(lines) <= 12, "the example is meant to be read at a glance"
     script = tmp_path / "example.py"
