@@ -279,11 +279,13 @@ def plane(action: str) -> plt.Figure:
         ax.plot(*path.T.tolist(), style, color=colour)
         ax.plot(*torch.stack((path[-1], target)).T.tolist(), ":", color="black", linewidth=1)
         ax.plot(*path[-1:].T.tolist(), "o", color=colour, markerfacecolor="white", markersize=5)
-        ax.annotate(text, path[15].tolist(), (4, 6), textcoords="offset points", color=colour)
+        ax.annotate(
+            text, tuple(path[15].tolist()), (4, 6), textcoords="offset points", color=colour
+        )
     for point, colour, text in ((z1, there, "z₁"), (z2, back, "z₂"), (z, "black", "z")):
         ax.plot(*point.tolist(), "o", color=colour, markersize=7)
         offset = {"z": (7, -14), "z₁": (-18, -4), "z₂": (8, -4)}[text]
-        ax.annotate(text, point.tolist(), offset, textcoords="offset points", color=colour)
+        ax.annotate(text, tuple(point.tolist()), offset, textcoords="offset points", color=colour)
     ax.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xticks=[], yticks=[])
     return figure
 
