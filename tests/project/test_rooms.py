@@ -53,7 +53,7 @@ def upwards(source: str, module: str) -> list[str]:
     here = module.split(".")[1]
     found = []
     for line, name in imports(source, module):
-        there = (name.split(".") + [""])[1]
+        there = [*name.split("."), ""][1]
         if there in (here, "", "__version__") or (here, there) in BESIDE:
             continue
         if FLOOR.get(there, len(FLOORS)) >= FLOOR[here]:
