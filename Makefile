@@ -12,11 +12,12 @@ PYTHON ?= python3
 PRESET ?=
 CHAPTER ?=
 URL ?=
+TAG ?=
 
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: help env book site execute test bench address clean
+.PHONY: help env book site serve execute test bench colab package publish browser address clean
 
 help: ## show this list
 	@echo "The T-VAE book. Two commands suffice: make test, make book."
@@ -48,6 +49,9 @@ book: $(STAMP) ## execute every chapter (PRESET=quick, book or paper) and render
 site: $(STAMP) ## render the site from the stored outputs, without executing anything
 	$(BIN)/python scripts/render.py
 
+serve: $(STAMP) ## the site on localhost, rendered again when a page changes
+	$(BIN)/python scripts/serve.py
+
 execute: $(STAMP) ## refresh the outputs stored in the chapters (CHAPTER=04_bound for one)
 	$(BIN)/python scripts/execute.py $(if $(CHAPTER),book/$(basename $(notdir $(CHAPTER))).ipynb)
 
@@ -60,6 +64,19 @@ test: $(STAMP) ## linter, type checker, tests, and all chapters compared with th
 
 bench: $(BENCH_STAMP) ## measure speeds, beside those of other libraries
 	$(BIN)/python benchmarks/run.py
+
+colab: $(STAMP) ## execute the chapters with the package versions that Colab has
+	$(BIN)/python scripts/colab.py
+
+package: $(STAMP) ## wheel, source archive and weights of a release into dist/ (TAG=v1.2.3)
+	$(BIN)/python -m pip install --quiet build
+	$(BIN)/python scripts/package.py $(if $(TAG),--tag "$(TAG)")
+
+publish: ## put dist/ onto the repository's release page (TAG=v1.2.3; needs GitHub's gh)
+	gh release create "$(TAG)" --verify-tag --generate-notes dist/packages/* dist/weights/* dist/SHA256SUMS
+
+browser: ## install the browser that the tests of the site drive (Debian, Ubuntu)
+	test -x /usr/bin/chromium || { sudo apt-get update -q && sudo apt-get install -y -q --no-install-recommends chromium; }
 
 address: $(STAMP) ## move the repository's public address to URL=...
 	@test -n "$(URL)" || { echo "Say which: make address URL=https://github.com/name/repository" >&2; exit 1; }
