@@ -30,8 +30,8 @@ __all__ = [
     "from_ledger",
     "jitter",
     "ratio",
-    "relative",
     "relative_jitter",
+    "relative_spread",
     "roughness",
     "spread",
 ]
@@ -107,7 +107,7 @@ def spread(curves: Array) -> Array:
     return np.asarray(curves.std(axis=-2, ddof=1))
 
 
-def relative(curves: Array) -> Array:
+def relative_spread(curves: Array) -> Array:
     """The spread as a share of the level, root mean square over the epochs: (..., S, E) → (...)."""
     return np.asarray(np.sqrt(np.square(spread(curves) / curves.mean(axis=-2)).mean(axis=-1)))
 
