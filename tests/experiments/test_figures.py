@@ -169,18 +169,19 @@ def test_image_grid_refuses_wrong_labels() -> None:
 
 
 def test_graphical_model_draws_every_node_and_edge() -> None:
-    ax = figures.graphical_model(
+    ax = plt.figure().add_subplot()
+    figures.graphical_model(
         {"z": (0, 1), "x": (0, 0), "tau": (1, 1)},
         [("z", "x"), ("tau", "x")],
         dashed=[("x", "z")],
         observed=["x"],
         deterministic=["tau"],
         labels={"tau": r"$\tau$"},
-        plates=[(-0.5, -0.5, 1.0, 2.0, "N")],
+        ax=ax,
     )
     ax.figure.canvas.draw()
-    assert {t.get_text() for t in ax.texts} == {"$z$", "$x$", r"$\tau$", "N"}
+    assert {t.get_text() for t in ax.texts} == {"$z$", "$x$", r"$\tau$"}
     arrows = [p for p in ax.patches if type(p).__name__ == "FancyArrowPatch"]
     assert len(arrows) == 3
     with pytest.raises(ValueError, match="'y' is not a node; the nodes are z"):
-        figures.graphical_model({"z": (0, 0)}, [("z", "y")])
+        figures.graphical_model({"z": (0, 0)}, [("z", "y")], ax=ax)

@@ -244,3 +244,25 @@ def test_pose_ratios(digits):
     assert found["position"] < 0.4
     # in what they were not chosen by, they have nothing in common: 120 pairs, so wide margins
     assert all(0.6 < found[what] < 1.6 for what in ("rotation", "shear", "size"))
+
+
+def test_centred_moves_ink_to_the_middle_and_keeps_it(digits):
+    queries, _ = digits
+    moved = nb.centred(queries.images)
+    assert moved.dtype == torch.uint8 and moved.shape == queries.images.shape
+    assert torch.equal(moved.flatten(1).sort(1).values, queries.images.flatten(1).sort(1).values), (
+        "every pixel is still there"
+    )
+    ink, at = moved[:, 0].double(), torch.arange(28).double()
+    for axis in (2, 1):
+        centre = (ink.sum(axis) * at).sum(1) / ink.sum((1, 2))
+        assert float((centre - 13.5).abs().max()) <= 0.5 + 1e-9
+    assert torch.equal(nb.centred(moved), moved)
+
+
+def test_centred_against_roll():
+    """One dot on a canvas of uneven sides: the move is a roll by whole pixels."""
+    images = torch.zeros(1, 2, 7, 9)
+    images[0, :, 1, 7] = torch.tensor([1.0, 2.0])
+    moved = nb.centred(images)
+    assert torch.equal(moved, images.roll((2, -3), (2, 3)))

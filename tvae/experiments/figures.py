@@ -25,7 +25,6 @@ import seaborn as sns
 import torch
 import torch.nn.functional as F
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
 from torch import Tensor
 
@@ -295,11 +294,10 @@ def graphical_model(
     deterministic: Sequence[str] = (),
     dashed: Sequence[tuple[str, str]] = (),
     labels: Mapping[str, str] | None = None,
-    plates: Sequence[tuple[float, float, float, float, str]] = (),
     title: str | None = None,
     radius: float = 0.32,
-    ax: Axes | None = None,
-) -> Axes:
+    ax: Axes,
+) -> None:
     """Draw a directed graphical model in the usual notation.
 
     Observed variables are grey, latent ones white; a deterministic one is a square. Edges in
@@ -313,28 +311,14 @@ def graphical_model(
         deterministic: the names of nodes that are functions of their parents.
         dashed: pairs (parent, child) of the inference model.
         labels: name to text, mathematics between dollar signs; by default `$name$`.
-        plates: boxes (left, bottom, width, height, text) around repeated parts.
         title: a line above the drawing.
         radius: of the nodes.
-        ax: where to draw; a new figure of fitting size by default.
+        ax: where to draw.
     """
     for group in ([n for pair in (*edges, *dashed) for n in pair], observed, deterministic):
         for name in group:
             if name not in nodes:
                 raise ValueError(f"{name!r} is not a node; the nodes are {', '.join(nodes)}.")
-    margin = 1.6 * radius
-    xs = [x for x, _ in nodes.values()] + [v for p in plates for v in (p[0], p[0] + p[2])]
-    ys = [y for _, y in nodes.values()] + [v for p in plates for v in (p[1], p[1] + p[3])]
-    left, right = min(xs) - margin, max(xs) + margin
-    bottom, top = min(ys) - margin, max(ys) + margin
-    if ax is None:
-        figure: Figure = plt.figure(figsize=(0.85 * (right - left), 0.85 * (top - bottom) + 0.3))
-        ax = figure.add_subplot()
-    for left_, bottom_, width, height, text in plates:
-        ax.add_patch(
-            Rectangle((left_, bottom_), width, height, fill=False, edgecolor="#777777", zorder=0)
-        )
-        ax.text(left_ + width - 0.08, bottom_ + 0.08, text, ha="right", va="bottom", fontsize=9)
     for style, pairs in (("-", edges), ((0, (4, 3)), dashed)):
         for parent, child in pairs:
             start, end = np.array(nodes[parent]), np.array(nodes[child])
@@ -370,10 +354,10 @@ def graphical_model(
         shape.set(facecolor=face, edgecolor="black", linewidth=1.2, zorder=3)
         ax.add_patch(shape)
         ax.text(x, y, texts[name], ha="center", va="center", fontsize=11, zorder=4)
-    ax.set_xlim(left, right)
-    ax.set_ylim(bottom, top)
+    (left, right), (bottom, top) = ((min(v), max(v)) for v in zip(*nodes.values(), strict=True))
+    margin = 1.6 * radius
+    ax.set(xlim=(left - margin, right + margin), ylim=(bottom - margin, top + margin))
     ax.set_aspect("equal")
     ax.axis("off")
     if title is not None:
         ax.set_title(title)
-    return ax

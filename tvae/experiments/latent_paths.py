@@ -1,4 +1,4 @@
-"""The path of a code while its image is turned, and numbers that say what kind of path it is.
+"""The chapter on the latent space: the path of a code while its image is turned, in numbers.
 
     path = LatentPath.of(Probe(model), images, steps=[4, 8, 12, 16, 20])
     path.angles                                   # -20, -16, ..., 0, ..., 20

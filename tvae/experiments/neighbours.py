@@ -1,4 +1,4 @@
-"""What nearest neighbours look like: tables, pictures and sentences about representations.
+"""The chapter on embeddings: tables, figures and sentences about nearest neighbours.
 
 The searching itself is done by `tvae.evaluation`; here is what it takes to show its results: Table 2
 beside the paper's, accuracy against anchors, confusion matrices, galleries of neighbours, and how much
@@ -21,10 +21,11 @@ from tvae.data import Dataset
 from tvae.evaluation.sample_efficiency import Curve
 from tvae.evaluation.statistics import Estimate, direction
 from tvae.experiments import figures
-from tvae.paper import comparison
+from tvae.paper import claims, comparison
 
 __all__ = [
     "SOURCES",
+    "centred",
     "draw_by_distance",
     "draw_confusion",
     "draw_curves",
@@ -79,8 +80,7 @@ def leads(rows: pd.DataFrame, dataset: str, first: str, second: str, d: int = 25
     `rows` are from `standing.rows`; NaN where there is no number. The two accuracies count as
     independent, although measured on the same queries: the error is rather too large.
     """
-    mine = rows[(rows["dataset"] == dataset) & rows["nominal"].isin((d, 0))].set_index("label")
-    a, b = mine.loc[first], mine.loc[second]
+    a, b = (claims.cell(rows, dataset, label, d) for label in (first, second))
     return pd.Series(
         {
             "paper": a["knn_out_paper"] - b["knn_out_paper"],
@@ -297,17 +297,9 @@ def gallery(
     for row, column, good in marks:
         tone = figures.PALETTE["green" if good else "vermillion"]
         x, y = column * step - gap, row * step - gap
-        ax.add_patch(
-            Rectangle(
-                (x, y),
-                side - 1 + 2 * gap,
-                side - 1 + 2 * gap,
-                fill=False,
-                edgecolor=tone,
-                linewidth=1.8,
-                clip_on=False,
-            )
-        )
+        frame = Rectangle((x, y), side - 1 + 2 * gap, side - 1 + 2 * gap)
+        frame.set(fill=False, edgecolor=tone, linewidth=1.8, clip_on=False)
+        ax.add_patch(frame)
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
         sign = "✓" if good else "✗"
         ax.text(x + 4, y + 4, sign, color=tone, fontsize=7, ha="center", va="center", bbox=box)
@@ -339,3 +331,25 @@ def pose_ratios(
         return float((given[what][which] - asked[what][:, None]).norm(dim=-1).mean())
 
     return {what: apart(what, index) / apart(what, chance) for what in asked}
+
+
+def centred(images: torch.Tensor) -> torch.Tensor:
+    """Images (N, C, H, W) moved by whole pixels until the centre of mass lies in the middle.
+
+    What leaves the image on one side enters it on the other, so that ink is neither lost nor made.
+    """
+    ink = images.double().sum(1)  # (N, H, W)
+    mass = ink.sum((1, 2)).clamp(min=1e-12)
+    number, channels, height, width = images.shape
+    index = []
+    for length, axis in ((height, 2), (width, 1)):
+        at = torch.arange(length, dtype=torch.float64)
+        shift = ((length - 1) / 2 - (ink.sum(axis) * at).sum(1) / mass).round().long()
+        index.append((torch.arange(length) - shift[:, None]) % length)
+    down, across = index
+    return images[
+        torch.arange(number)[:, None, None, None],
+        torch.arange(channels)[None, :, None, None],
+        down[:, None, :, None],
+        across[:, None, None, :],
+    ]
