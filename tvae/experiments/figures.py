@@ -177,7 +177,8 @@ def curve(
         y=rows.ravel(),
         errorbar=errorbar,
         err_kws={"alpha": 0.2, "linewidth": 0},
-        markeredgecolor=style["color"],  # seaborn's white edge would hide crosses
+        markeredgecolor=style["color"],  # seaborn's thin white edge would hide crosses
+        markeredgewidth=1.0,
         legend=False,
         ax=ax,
         **style,
