@@ -32,7 +32,7 @@ def tridiagonal(b):
 def test_tridiagonal_from_a_start_is_a_least_squares_problem(offset):
     start, z1, z2, b = codes(4)
     action = tridiagonal(offset * b[0])
-    found = action_limits.floor_from(action, start, z1, z2)
+    found = action_limits.least_constraint_from(action, start, z1, z2)
     unit = torch.eye(action.tau_size, dtype=torch.float64)
     zero = torch.zeros(1, action.tau_size, dtype=torch.float64)
     for n in range(N):
@@ -52,7 +52,7 @@ def test_tridiagonal_from_a_start_is_a_least_squares_problem(offset):
 def test_rotations_from_a_start_against_a_grid_of_angles():
     action = actions.build("M", D)
     start, z1, z2 = codes(3)
-    found = action_limits.floor_from(action, start, z1, z2)
+    found = action_limits.least_constraint_from(action, start, z1, z2)
     grid = torch.linspace(0, 2 * math.pi, 2001, dtype=torch.float64)
     best = torch.zeros(N, dtype=torch.float64)
     for k in range(0, D, 2):  # the pairs do not interact
@@ -72,7 +72,7 @@ def test_rotations_from_a_start_against_a_grid_of_angles():
 def test_additive_from_a_start():
     action = actions.build("A", D)
     start, z1, z2, noise = codes(4)
-    found = action_limits.floor_from(action, start, z1, z2)
+    found = action_limits.least_constraint_from(action, start, z1, z2)
     half = (z1 - z2) / 2
     torch.testing.assert_close(constraint(action, start, half, z1, z2), found)
     assert (constraint(action, start, half + 0.1 * noise, z1, z2) > found).all()
@@ -83,17 +83,17 @@ def test_a_free_start_is_never_worse(letter):
     action = actions.build(letter, D).double().requires_grad_(False)
     start, z1, z2 = codes(3)
     assert (
-        action_limits.floor(action, z1, z2)
-        <= action_limits.floor_from(action, start, z1, z2) + 1e-12
+        action_limits.least_constraint(action, z1, z2)
+        <= action_limits.least_constraint_from(action, start, z1, z2) + 1e-12
     ).all()
 
 
 def test_the_nearest_codes_attain_the_floor_of_rotations():
     action = actions.build("M", D)
     z1, z2 = codes(2)
-    near1, near2 = action_limits.nearest(action, z1, z2)
+    near1, near2 = action_limits.nearest_codes(action, z1, z2)
     miss = (z1 - near1).square().sum(-1) + (z2 - near2).square().sum(-1)
-    torch.testing.assert_close(miss, action_limits.floor(action, z1, z2))
+    torch.testing.assert_close(miss, action_limits.least_constraint(action, z1, z2))
     torch.testing.assert_close(action_limits.lengths(near1), action_limits.lengths(near2))
     # half-way between the two on the arcs there is a z from which one θ reaches both
     zeta1, zeta2 = (torch.view_as_complex(z.unflatten(-1, (-1, 2))) for z in (near1, near2))
@@ -101,7 +101,7 @@ def test_the_nearest_codes_attain_the_floor_of_rotations():
     z = action.act_inverse(near1, theta)
     torch.testing.assert_close(action.act(z, theta), near1)
     torch.testing.assert_close(action.act_inverse(z, theta), near2)
-    assert action_limits.nearest(actions.build("A", D), z1, z2) == (z1, z2)
+    assert action_limits.nearest_codes(actions.build("A", D), z1, z2) == (z1, z2)
 
 
 def test_the_radial_part_is_what_turning_leaves():
@@ -132,7 +132,7 @@ def test_an_empty_pair_makes_no_trouble():
     z1, z2 = codes(2)
     z1 = z1.clone()
     z1[:, :2] = 0
-    near1, near2 = action_limits.nearest(actions.build("M", D), z1, z2)
+    near1, near2 = action_limits.nearest_codes(actions.build("M", D), z1, z2)
     assert near1.isfinite().all() and near2.isfinite().all()
 
 
@@ -140,8 +140,8 @@ def test_an_empty_pair_makes_no_trouble():
 def test_other_actions_are_refused(letter, residual):
     action = actions.build(letter, D, residual)
     z1, z2 = codes(2)
-    for call in (action_limits.nearest, action_limits.floor):
+    for call in (action_limits.nearest_codes, action_limits.least_constraint):
         with pytest.raises(ValueError, match="not known in closed form"):
             call(action, z1, z2)
     with pytest.raises(ValueError, match="not known in closed form"):
-        action_limits.floor_from(action, z1, z1, z2)
+        action_limits.least_constraint_from(action, z1, z1, z2)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
 from tvae import actions
+from tvae.evaluation.statistics import Estimate
 from tvae.experiments import figures
 
 
@@ -47,6 +48,28 @@ def test_every_built_in_action_has_a_colour() -> None:
         figures.colour(letter)
 
 
+def test_lines_can_be_told_apart_without_colour() -> None:
+    labels = [*figures.COLOURS, "pixels", "PCA", "untrained"]
+    looks = [figures.look(label) for label in labels]
+    assert len({s["marker"] for s in looks}) == len({s["color"] for s in looks}) == len(labels)
+
+
+def test_a_curve_is_a_mean_with_its_interval() -> None:
+    ax = plt.figure().add_subplot()
+    values = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
+    figures.curve(ax, torch.arange(4), values, "A")
+    (line,), (band,) = ax.lines, ax.collections
+    np.testing.assert_allclose(line.get_ydata(), values.mean(0), rtol=1e-5)
+    assert (line.get_label(), line.get_color()) == ("A", figures.colour("A"))
+    ends = [Estimate.of(column) for column in values.T]
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert heights.max() == pytest.approx(max(e.mean + e.half for e in ends), rel=1e-5)
+    assert heights.min() == pytest.approx(min(e.mean - e.half for e in ends), rel=1e-5)
+    figures.intervals(ax, range(4), ends, "pixels")
+    means = np.asarray(ax.lines[1].get_ydata(), dtype=float)
+    np.testing.assert_allclose(means, values.mean(0).numpy(), rtol=1e-5)
+
+
 def _lightness(colour: str) -> float:
     """Relative luminance, as the guidelines for readable web pages define it."""
     channels = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
@@ -59,6 +82,21 @@ def test_lines_are_visible_on_the_white_ground() -> None:
         assert contrast > 2, colour
     assert to_rgb(mpl.rcParams["figure.facecolor"]) == (1, 1, 1)
     assert mpl.rcParams["savefig.transparent"] is False
+
+
+def _distance(one: str, two: str) -> float:
+    """How far apart two colours are, as seen by an eye that cannot tell red from green."""
+    # Brettel's projection for deuteranopes, in linear light (Viénot, Brettel and Mollon 1999)
+    seen = np.array([[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]])
+    light = [np.array(to_rgb(c)) ** 2.2 for c in (one, two)]
+    return float(np.linalg.norm(seen @ light[0] - seen @ light[1]))
+
+
+def test_what_is_compared_most_is_far_apart() -> None:
+    """A and VAE+ stand in one figure in most chapters."""
+    plain = np.linalg.norm(np.subtract(*(to_rgb(figures.colour(k)) for k in ("A", "VAE+"))))
+    assert plain > 0.9  # of the root of 3, from black to white; blue and sky are 0.47 apart
+    assert _distance(figures.colour("A"), figures.colour("VAE+")) > 0.4
 
 
 def test_use_style_twice_changes_nothing() -> None:
@@ -131,18 +169,19 @@ def test_image_grid_refuses_wrong_labels() -> None:
 
 
 def test_graphical_model_draws_every_node_and_edge() -> None:
-    ax = figures.graphical_model(
+    ax = plt.figure().add_subplot()
+    figures.graphical_model(
         {"z": (0, 1), "x": (0, 0), "tau": (1, 1)},
         [("z", "x"), ("tau", "x")],
         dashed=[("x", "z")],
         observed=["x"],
         deterministic=["tau"],
         labels={"tau": r"$\tau$"},
-        plates=[(-0.5, -0.5, 1.0, 2.0, "N")],
+        ax=ax,
     )
     ax.figure.canvas.draw()
-    assert {t.get_text() for t in ax.texts} == {"$z$", "$x$", r"$\tau$", "N"}
+    assert {t.get_text() for t in ax.texts} == {"$z$", "$x$", r"$\tau$"}
     arrows = [p for p in ax.patches if type(p).__name__ == "FancyArrowPatch"]
     assert len(arrows) == 3
     with pytest.raises(ValueError, match="'y' is not a node; the nodes are z"):
-        figures.graphical_model({"z": (0, 0)}, [("z", "y")])
+        figures.graphical_model({"z": (0, 0)}, [("z", "y")], ax=ax)

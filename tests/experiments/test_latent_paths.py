@@ -8,7 +8,7 @@ import torch
 
 import tvae
 from tvae.evaluation.inference import Probe
-from tvae.experiments.latent_paths import NUMBERS, Path, rotations
+from tvae.experiments.latent_paths import NUMBERS, LatentPath, rotations
 from tvae.models import VAE
 from tvae.seeding import generator
 from tvae.transforms import Parameters, Triplets
@@ -25,7 +25,7 @@ def images():
 def random_path(n=6, d=5, noise=True):
     mean = torch.randn(len(ANGLES), n, d, generator=generator(0, "mean"))
     logvar = torch.randn(mean.shape, generator=generator(0, "logvar")) - 1
-    return Path(ANGLES, mean, logvar if noise else None)
+    return LatentPath(ANGLES, mean, logvar if noise else None)
 
 
 def test_rotations_are_those_of_the_triplets(images):
@@ -40,12 +40,12 @@ def test_rotations_are_those_of_the_triplets(images):
 
 def test_path_holds_the_codes_of_the_turned_pictures(images):
     probe = Probe(VAE(4, generator=generator(0, "model")), batch=5)
-    path = Path.of(probe, images, STEPS)
+    path = LatentPath.of(probe, images, STEPS)
     assert torch.equal(path.angles, ANGLES)
     for k, views in enumerate(rotations(images, STEPS)):
         torch.testing.assert_close(path.mean[k], probe.encode(views)[0])
         torch.testing.assert_close(path.logvar[k], probe.encode(views)[1])
-    pixels = Path.of(None, images, STEPS)
+    pixels = LatentPath.of(None, images, STEPS)
     assert pixels.logvar is None
     assert torch.equal(pixels.mean[3], images.flatten(1))
 
@@ -80,13 +80,13 @@ def test_numbers_against_numpy():
 def test_a_straight_line_and_a_circle():
     direction = torch.randn(4, 3, generator=generator(0, "direction"))
     start = torch.randn(4, 3, generator=generator(0, "start"))
-    line = Path(ANGLES, start + ANGLES[:, None, None] * direction)
+    line = LatentPath(ANGLES, start + ANGLES[:, None, None] * direction)
     found = line.numbers()
     torch.testing.assert_close(found["slope"], direction.norm(dim=-1), rtol=1e-4, atol=0)
     for name in ("R²", "odd", "growing"):
         torch.testing.assert_close(found[name], torch.ones(4), rtol=1e-4, atol=0)
     turn = torch.deg2rad(ANGLES)
-    circle = Path(ANGLES, torch.stack((turn.cos(), turn.sin()), -1)[:, None])
+    circle = LatentPath(ANGLES, torch.stack((turn.cos(), turn.sin()), -1)[:, None])
     found = circle.numbers()
     assert float(found["step"]) == pytest.approx(2 * math.sin(math.radians(10)), rel=1e-5)
     # the odd part is sin, the even part cos - 1

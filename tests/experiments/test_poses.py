@@ -1,4 +1,4 @@
-"""Registration, against known warps, Pillow's rotation and shapes whose answer is known."""
+"""PoseReader, against known warps, Pillow's rotation and shapes whose answer is known."""
 
 import math
 
@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 import tvae
-from tvae.experiments.poses import ZOOMS, Estimate, Registration, magnification, transformed
+from tvae.experiments.poses import ZOOMS, PoseReader, PoseReading, magnification, transformed
 from tvae.seeding import generator
 from tvae.transforms import Parameters, homographies, warp
 
@@ -51,7 +51,7 @@ def test_finds_the_parameter_of_exact_warps(family: str, axis: int) -> None:
     """To a tenth of the grid's step on average, half a step at worst, with the family's own zoom."""
     x = digits()
     values, images = known(x, family, axis)
-    found = Registration(x, family, GRIDS[family], others=others(family, axis))(images)
+    found = PoseReader(x, family, GRIDS[family], others=others(family, axis))(images)
     error = (found.value - values).abs()
     assert float(error.mean()) < 0.3
     assert float(error.max()) < 1.5
@@ -64,7 +64,7 @@ def test_finds_the_parameter_of_exact_warps(family: str, axis: int) -> None:
 def test_finds_the_parameter_at_any_zoom(family: str, zoom: float | None) -> None:
     x = digits()
     values, images = known(x, family, zoom=zoom)
-    found = Registration(x, family, GRIDS[family], others=others(family), zooms=ZOOMS)(images)
+    found = PoseReader(x, family, GRIDS[family], others=others(family), zooms=ZOOMS)(images)
     error = (found.value - values).abs()
     # A digit tilted by as much as its own size loses so much of itself that single ones are misread.
     assert float(error.median()) < 0.4
@@ -78,7 +78,7 @@ def test_own_zoom_misreads_what_was_not_enlarged() -> None:
     """Why `zooms` exists: the family's own zoom betrays the size of the angle, here wrongly."""
     x = digits()
     values, images = known(x, "rotation", zoom=1.0)
-    own = Registration(x, "rotation", GRIDS["rotation"])(images)
+    own = PoseReader(x, "rotation", GRIDS["rotation"])(images)
     assert float((own.value - values).abs().mean()) > 3
 
 
@@ -98,7 +98,7 @@ def test_agrees_with_pillow() -> None:
         for image in x
     ]
     images = torch.from_numpy(np.array(turned))[:, :, None].float() / 255
-    found = Registration(x, "rotation", GRIDS["rotation"], zooms=ZOOMS)(images)
+    found = PoseReader(x, "rotation", GRIDS["rotation"], zooms=ZOOMS)(images)
     error = (found.value - torch.tensor(angles)).abs()
     assert float(error.mean()) < 0.3
     assert float(error.max()) < 2
@@ -107,7 +107,7 @@ def test_agrees_with_pillow() -> None:
 def test_contrast_and_brightness_do_not_matter() -> None:
     x = digits(20)
     _, images = known(x, "rotation")
-    register = Registration(x, "rotation", GRIDS["rotation"], zooms=ZOOMS)
+    register = PoseReader(x, "rotation", GRIDS["rotation"], zooms=ZOOMS)
     plain, faded = register(images), register(0.3 * images + 0.2)
     torch.testing.assert_close(plain.value, faded.value, atol=1e-2, rtol=0)
     torch.testing.assert_close(plain.correlation, faded.correlation, atol=1e-4, rtol=0)
@@ -116,8 +116,8 @@ def test_contrast_and_brightness_do_not_matter() -> None:
 def test_a_rescaled_grid_gives_the_same_answer() -> None:
     x = digits(20)
     values, images = known(x, "rotation")
-    fine = Registration(x, "rotation", torch.arange(-40.0, 41.0, 1.0))(images)
-    coarse = Registration(x, "rotation", torch.arange(-40.0, 41.0, 4.0))(images)
+    fine = PoseReader(x, "rotation", torch.arange(-40.0, 41.0, 1.0))(images)
+    coarse = PoseReader(x, "rotation", torch.arange(-40.0, 41.0, 4.0))(images)
     assert float((fine.value - values).abs().mean()) < 0.1
     assert float((fine.value - coarse.value).abs().mean()) < 0.3
 
@@ -127,7 +127,7 @@ def test_blur_moves_the_estimate_little() -> None:
     x = digits()
     values, images = known(x, "rotation")
     blurred = torch.nn.functional.avg_pool2d(images.flatten(0, 1), 3, 1, 1).view_as(images)
-    found = Registration(x, "rotation", GRIDS["rotation"], zooms=ZOOMS)(blurred)
+    found = PoseReader(x, "rotation", GRIDS["rotation"], zooms=ZOOMS)(blurred)
     assert float((found.value - values).abs().mean()) < 1.0
 
 
@@ -143,7 +143,7 @@ def test_width_tells_what_cannot_be_read() -> None:
     widths = []
     for ratio in (1.6, 1.3, 1.1, 1.02, 1.0):
         shape = ellipse(ratio)
-        found = Registration(shape, "rotation", GRIDS["rotation"], zooms=(0.9, 1.0, 1.1))(shape)
+        found = PoseReader(shape, "rotation", GRIDS["rotation"], zooms=(0.9, 1.0, 1.1))(shape)
         widths.append(float(found.width))
         if ratio > 1.05:
             assert float(found.value) == pytest.approx(0, abs=0.5)
@@ -154,7 +154,7 @@ def test_width_tells_what_cannot_be_read() -> None:
 def test_width_is_the_fall_by_a_hundredth() -> None:
     x = digits(30)
     grid = torch.arange(-10.0, 11.0, 1.0)
-    register = Registration(x, "rotation", grid, zooms=(1.0,))
+    register = PoseReader(x, "rotation", grid, zooms=(1.0,))
     width = register(x).width[:, 0]
     # turn by the width, without the family's own zoom
     matrices = homographies("rotation", width.double()[:, None], SIDE, SIDE)
@@ -171,7 +171,7 @@ def test_round_digits_are_read_less_surely() -> None:
     for k in range(10):
         x = data.floats(torch.nonzero(data.labels == k)[:15, 0])
         values, images = known(x, "rotation")
-        found = Registration(x, "rotation", GRIDS["rotation"], zooms=ZOOMS)(images)
+        found = PoseReader(x, "rotation", GRIDS["rotation"], zooms=ZOOMS)(images)
         widths.append(float(found.width.median()))
         assert float((found.value - values).abs().mean()) < 0.5
     assert widths[0] == max(widths)
@@ -180,7 +180,7 @@ def test_round_digits_are_read_less_surely() -> None:
 
 def test_pictures_without_contrast_give_finite_values() -> None:
     x = digits(3)
-    found = Registration(x, "rotation", GRIDS["rotation"], zooms=ZOOMS)(0.4 * torch.ones_like(x))
+    found = PoseReader(x, "rotation", GRIDS["rotation"], zooms=ZOOMS)(0.4 * torch.ones_like(x))
     assert float(found.correlation.abs().max()) == 0
     assert bool(found.value.isfinite().all())
     assert not bool(found.inside.any())
@@ -190,7 +190,7 @@ def test_pictures_without_contrast_give_finite_values() -> None:
 def test_beyond_the_grid_is_said_to_be_outside() -> None:
     x = digits(20)
     images = warp(x, homographies("rotation", torch.full((20, 1), 30.0).double(), SIDE, SIDE))
-    found = Registration(x, "rotation", torch.arange(-12.0, 13.0, 3.0), zooms=ZOOMS)(images)
+    found = PoseReader(x, "rotation", torch.arange(-12.0, 13.0, 3.0), zooms=ZOOMS)(images)
     outside = ~found.inside
     assert float(outside.float().mean()) > 0.8
     assert bool((found.value[outside].abs() == 12).all())
@@ -199,14 +199,14 @@ def test_beyond_the_grid_is_said_to_be_outside() -> None:
 def test_shapes_and_chunks() -> None:
     x = digits(45)  # more than the originals that are warped at a time
     _, images = known(x, "rotation")
-    register = Registration(x, "rotation", GRIDS["rotation"], zooms=(1.0, 1.1, 1.2))
+    register = PoseReader(x, "rotation", GRIDS["rotation"], zooms=(1.0, 1.1, 1.2))
     found = register(images)
-    assert isinstance(found, Estimate)
+    assert isinstance(found, PoseReading)
     for name in ("value", "correlation", "width", "zoom", "inside"):
         assert getattr(found, name).shape == (45, 3)
     one = register(images[:, 1])
     torch.testing.assert_close(one.value[:, 0], found.value[:, 1])
-    alone = Registration(x[40:], "rotation", GRIDS["rotation"], zooms=(1.0, 1.1, 1.2))(images[40:])
+    alone = PoseReader(x[40:], "rotation", GRIDS["rotation"], zooms=(1.0, 1.1, 1.2))(images[40:])
     torch.testing.assert_close(alone.value, found.value[40:])
 
 
@@ -238,23 +238,23 @@ def test_magnification_is_the_change_of_area() -> None:
 def test_errors_say_what_is_wrong() -> None:
     x = digits(2)
     with pytest.raises(ValueError, match="at least three values"):
-        Registration(x, "rotation", [0.0, 1.0])
+        PoseReader(x, "rotation", [0.0, 1.0])
     with pytest.raises(ValueError, match="equal steps"):
-        Registration(x, "rotation", [0.0, 1.0, 3.0])
+        PoseReader(x, "rotation", [0.0, 1.0, 3.0])
     with pytest.raises(ValueError, match="equal steps"):
-        Registration(x, "rotation", [2.0, 1.0, 0.0])
+        PoseReader(x, "rotation", [2.0, 1.0, 0.0])
     with pytest.raises(ValueError, match="further parameter"):
-        Registration(x, "shear", [0.0, 1.0, 2.0])
+        PoseReader(x, "shear", [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="magnifications"):
-        Registration(x, "rotation", [0.0, 1.0, 2.0], zooms=())
+        PoseReader(x, "rotation", [0.0, 1.0, 2.0], zooms=())
     with pytest.raises(ValueError, match="magnifications"):
-        Registration(x, "rotation", [0.0, 1.0, 2.0], zooms=(1.2, 1.0))
+        PoseReader(x, "rotation", [0.0, 1.0, 2.0], zooms=(1.2, 1.0))
     with pytest.raises(ValueError, match="floating point"):
-        Registration((255 * x).byte(), "rotation", [0.0, 1.0, 2.0])
+        PoseReader((255 * x).byte(), "rotation", [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="no family"):
-        Registration(x, "twist", [0.0, 1.0, 2.0])
+        PoseReader(x, "twist", [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="each of the 2 originals"):
-        Registration(x, "rotation", [0.0, 1.0, 2.0])(digits(3))
+        PoseReader(x, "rotation", [0.0, 1.0, 2.0])(digits(3))
 
 
 def test_transformed_is_the_view_of_a_triplet() -> None:

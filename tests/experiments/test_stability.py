@@ -63,19 +63,19 @@ def test_measures_agree_with_plain_sums():
     assert stability.jitter(curves) == pytest.approx(math.sqrt(total / (6 * 3 * 4)))
     shares = [stability.spread(curves)[e] / means[e] for e in range(6)]
     expected = math.sqrt(sum(share**2 for share in shares) / 6)
-    assert stability.relative(curves) == pytest.approx(expected)
+    assert stability.relative_spread(curves) == pytest.approx(expected)
 
 
 def test_measures_scale_and_ignore_the_order_of_seeds():
     curves = simulate(4, level=1.0)
     mixed = curves[::-1]
-    for measure in (stability.jitter, stability.relative, stability.relative_jitter):
+    for measure in (stability.jitter, stability.relative_spread, stability.relative_jitter):
         assert measure(mixed) == pytest.approx(measure(curves))
     assert stability.jitter(3 * curves) == pytest.approx(3 * stability.jitter(curves))
-    assert stability.relative(3 * curves) == pytest.approx(stability.relative(curves))
+    assert stability.relative_spread(3 * curves) == pytest.approx(stability.relative_spread(curves))
     # a share of the level stays as it is, also if every epoch has a factor of its own
     factors = np.linspace(1, 3, curves.shape[-1])
-    for measure in (stability.relative, stability.relative_jitter):
+    for measure in (stability.relative_spread, stability.relative_jitter):
         assert measure(factors * curves) == pytest.approx(measure(curves))
     flat = np.full_like(curves, 50.0) + curves - curves.mean(axis=0)
     assert 50 * stability.relative_jitter(flat) == pytest.approx(stability.jitter(curves))

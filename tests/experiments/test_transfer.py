@@ -78,13 +78,13 @@ def test_fit_agrees_with_numpy() -> None:
     draws = generator(0, "readings")
     true = torch.linspace(-20, 20, 5, dtype=torch.float64)
     readings = 0.4 * true + torch.randn(7, 30, 5, generator=draws, dtype=torch.float64)
-    result = transfer.fit(readings, true)
+    result = transfer.against_true(readings, true)
     for k in range(7):
         x, y = np.tile(true.numpy(), 30), readings[k].flatten().numpy()
         assert float(result.correlation[k]) == pytest.approx(np.corrcoef(x, y)[0, 1])
         assert float(result.slope[k]) == pytest.approx(np.polyfit(x, y, 1)[0])
         assert float(result.error[k]) == pytest.approx(np.abs(x - y).mean())
-    flat = transfer.fit(torch.ones(30, 5), true)
+    flat = transfer.against_true(torch.ones(30, 5), true)
     assert float(flat.correlation) == pytest.approx(0, abs=1e-6)
     assert float(flat.slope) == pytest.approx(0, abs=1e-6)
 
@@ -97,7 +97,7 @@ def test_agreement_of_known_displacements() -> None:
     by_class -= by_class.mean(0)
     noise = torch.randn(600, 8, generator=draws)
     d = common + by_class[labels] + noise
-    pairs, different, same = transfer.agreement(d, labels)
+    pairs, different, same = transfer.lender_agreement(d, labels)
     square = float(common.square().sum() + by_class.square().sum(1).mean() + 8)
     assert pairs == pytest.approx(float(common.square().sum()) / square, abs=0.06)
     within = float(common.square().sum() + by_class.square().sum(1).mean())
@@ -106,19 +106,20 @@ def test_agreement_of_known_displacements() -> None:
     products = d.double() @ d.double().T
     sums = [float(products[i, j]) for i in range(600) for j in range(600) if i != j]
     assert pairs == pytest.approx(np.mean(sums) / float(products.diagonal().mean()))
-    assert transfer.agreement(common.repeat(600, 1), labels) == pytest.approx((1, 1, 1))
+    assert transfer.lender_agreement(common.repeat(600, 1), labels) == pytest.approx((1, 1, 1))
 
 
 def test_held_out_finds_a_linear_map() -> None:
     draws = generator(0, "features")
     features = torch.randn(200, 5, generator=draws)
     targets = features.double() @ torch.randn(5, 2, generator=draws).double() + 1.5
-    guess = transfer.held_out(features, targets, penalty=1e-9)
+    guess = transfer.predict_held_out(features, targets, penalty=1e-9)
     torch.testing.assert_close(guess, targets[1::2], atol=1e-6, rtol=0)
+    assert transfer.predict_held_out(features, targets[:, :1]).shape == (100, 1)
     # rows 1, 3, ... are not used for the fit
     changed = targets.clone()
     changed[1::2] = 0
-    assert torch.equal(transfer.held_out(features, changed, penalty=1e-9), guess)
+    assert torch.equal(transfer.predict_held_out(features, changed, penalty=1e-9), guess)
 
 
 def test_guide_lines_lean_as_the_pictures_do() -> None:
@@ -135,15 +136,4 @@ def test_guide_lines_lean_as_the_pictures_do() -> None:
             column, row = x[0] + t * (x[1] - x[0]) - left, y[0] + t * (y[1] - y[0])
             near = picture[0, 0, round(row), [int(column), int(np.ceil(column))]]
             assert float(near.max()) > 0.5
-    plt.close("all")
-
-
-def test_curve_draws_a_line_and_a_band() -> None:
-    _, ax = plt.subplots()
-    draws = torch.randint(10, (50, 10), generator=generator(0, "draws"))
-    readings = torch.randn(10, 4, generator=generator(0, "readings"))
-    transfer.curve(ax, torch.arange(4.0), readings, draws, "A")
-    np.testing.assert_allclose(np.asarray(ax.lines[0].get_ydata()), readings.mean(0).numpy())
-    assert ax.lines[0].get_color() == figures.colour("A")
-    assert len(ax.collections) == 1
     plt.close("all")

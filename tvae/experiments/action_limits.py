@@ -1,10 +1,9 @@
-"""What a latent action can reach: how close it can come to the codes of two views.
+"""The chapter on failures: how close a latent action can come to the codes of two views.
 
 Given the codes z1 and z2 of f(x0) and f⁻¹(x0), how small can C1 + C2 = ‖z1 − r(z, τ)‖² +
-‖z2 − r(z, τ⁻¹)‖² be made by the choice of τ? `floor` is the answer when z may be chosen as well,
-as in training; `floor_from` when the start is given, such as z0, as in the experiments that apply
-τ to the code of a picture. Both are closed forms, for the actions A, M and T. The chapter on
-failures derives them.
+‖z2 − r(z, τ⁻¹)‖² be made by the choice of τ? `least_constraint` is the answer when z may be chosen as
+well, as in training; `least_constraint_from` when the start is given, such as z0, as in the experiments
+that apply τ to the code of an image. Both are closed forms, for the actions A, M and T.
 """
 
 from __future__ import annotations
@@ -13,7 +12,14 @@ import torch
 
 from tvae.actions import Action, Additive, BlockRotation, Tridiagonal
 
-__all__ = ["arc_midpoint", "floor", "floor_from", "lengths", "nearest", "radial"]
+__all__ = [
+    "arc_midpoint",
+    "least_constraint",
+    "least_constraint_from",
+    "lengths",
+    "nearest_codes",
+    "radial",
+]
 
 
 def lengths(z: torch.Tensor) -> torch.Tensor:
@@ -44,7 +50,7 @@ def _refuse(action: Action) -> ValueError:
     return ValueError(f"The reach of the action {action.letter} is not known in closed form.")
 
 
-def nearest(
+def nearest_codes(
     action: Action, z1: torch.Tensor, z2: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The codes closest to z1 and z2 that the action can make of one z and one τ, (N, d) each.
@@ -66,7 +72,7 @@ def nearest(
     return stretched(z1, own[0]), stretched(z2, own[1])
 
 
-def floor(action: Action, z1: torch.Tensor, z2: torch.Tensor) -> torch.Tensor:
+def least_constraint(action: Action, z1: torch.Tensor, z2: torch.Tensor) -> torch.Tensor:
     """The smallest C1 + C2 over all z and τ, (N,): 0 for A and T, half the radial part for M."""
     if isinstance(action, BlockRotation):
         return radial(z1, z2) / 2
@@ -75,7 +81,7 @@ def floor(action: Action, z1: torch.Tensor, z2: torch.Tensor) -> torch.Tensor:
     raise _refuse(action)
 
 
-def floor_from(
+def least_constraint_from(
     action: Action, start: torch.Tensor, z1: torch.Tensor, z2: torch.Tensor
 ) -> torch.Tensor:
     """The smallest C1 + C2 over all τ when the action starts from `start`; all (N, d), → (N,).

@@ -1,4 +1,4 @@
-"""Pictures of a latent action on the plane: arrows, orbits, and the way there and back.
+"""The chapters on actions: drawings of one on the plane, with arrows, orbits, there and back.
 
 An action with d = 2 moves the points of a plane; everything it can and cannot do shows there.
 

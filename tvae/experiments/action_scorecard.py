@@ -1,4 +1,4 @@
-"""A scorecard with the same columns for every latent action.
+"""The chapters on actions: a scorecard with the same columns for each of them.
 
 The paper's tables hold C1 and C2 and the reconstruction of each view from its *own* code; how well
 a view can be decoded from r_χ(z, τ), the code that the action makes, is in none of them. Here it

@@ -1,9 +1,10 @@
-"""One figure style for the whole book: colours, type, grids of images, graphical models.
+"""The chapters' figures in one style: colours, curves with bands, grids of images, graphical models.
 
 Every chapter calls `use_style()` once and takes its colours from here, so that a model has the
 same colour wherever it appears. The palette is that of Okabe and Ito, which stays distinguishable
 under the common forms of colour blindness; where two lines could still be confused, `MARKERS`
-gives each model a mark of its own as well.
+gives each model a mark of its own as well. The statistical figures are drawn by seaborn, in the same
+style.
 
     import matplotlib.pyplot as plt
     from tvae.experiments import figures
@@ -18,22 +19,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
-from cycler import cycler
+import seaborn as sns
+import torch
+import torch.nn.functional as F
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
 from torch import Tensor
+
+from tvae.checks import to_floats
+from tvae.evaluation.statistics import CLEAR, Estimate
 
 __all__ = [
     "COLOURS",
     "MARKERS",
     "PALETTE",
     "colour",
+    "curve",
     "graphical_model",
     "image_grid",
+    "intervals",
+    "look",
     "marker",
     "mosaic",
     "use_style",
@@ -54,13 +61,16 @@ PALETTE: dict[str, str] = {
 COLOURS: dict[str, str] = {
     "A": PALETTE["blue"],
     "M": PALETTE["vermillion"],
-    "MA": PALETTE["orange"],
+    "MA": PALETTE["sky"],
     "T": PALETTE["green"],
     "N": PALETTE["purple"],
     "VAE": PALETTE["black"],
-    "VAE+": PALETTE["sky"],
+    "VAE+": PALETTE["orange"],
 }
-"""The colour of each latent action and of the two baselines, the same in every chapter."""
+"""The colour of each latent action and of the two baselines, the same in every chapter.
+
+What is compared most, A and VAE+, is furthest apart.
+"""
 
 MARKERS: dict[str, str] = {
     "A": "o",
@@ -72,6 +82,9 @@ MARKERS: dict[str, str] = {
     "VAE+": "P",
 }
 """The mark of each latent action and of the two baselines."""
+
+#: Representations that are no model of the book: colour and mark, drawn dashed.
+_GREYS = {"pixels": ("#333333", "*"), "PCA": ("#777777", "h"), "untrained": ("#AAAAAA", "1")}
 
 # Yellow is left out of the cycle: as a thin line on white it cannot be read.
 _CYCLE = [PALETTE[n] for n in ("blue", "vermillion", "green", "purple", "orange", "sky", "black")]
@@ -86,10 +99,7 @@ _STYLE: Any = {
     "savefig.facecolor": "white",
     "savefig.transparent": False,
     "figure.facecolor": "white",
-    "axes.facecolor": "white",
     "figure.constrained_layout.use": True,
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib, so the same on every machine
     "font.size": 10.0,
     "mathtext.fontset": "dejavusans",
     "axes.titlesize": 10.5,
@@ -98,11 +108,9 @@ _STYLE: Any = {
     "ytick.labelsize": 9.0,
     "legend.fontsize": 9.0,
     "legend.frameon": False,
-    "axes.prop_cycle": cycler(color=_CYCLE),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "axes.axisbelow": True,
     "grid.color": "#DDDDDD",
     "grid.linewidth": 0.7,
     "lines.linewidth": 1.8,
@@ -114,7 +122,8 @@ _STYLE: Any = {
 
 def use_style() -> None:
     """Set the book's figure style for the rest of the process; calling it twice changes nothing."""
-    mpl.rcParams.update(_STYLE)
+    # the font ships with matplotlib, so it is the same on every machine
+    sns.set_theme("paper", "ticks", _CYCLE, font="DejaVu Sans", rc=_STYLE)
 
 
 def colour(model: str) -> str:
@@ -139,6 +148,51 @@ def _family(model: str) -> str:
     return name
 
 
+def look(label: str) -> dict[str, Any]:
+    """The colour, mark and legend of a line: a model's, or dashed grey for what is not trained."""
+    if label in _GREYS:
+        tone, mark = _GREYS[label]
+        return {"color": tone, "marker": mark, "linestyle": "--", "label": label}
+    return {"color": colour(label), "marker": marker(label), "label": label}
+
+
+def curve(
+    ax: Axes,
+    x: Sequence[float] | Tensor | np.ndarray,
+    values: Tensor | np.ndarray,
+    label: str,
+    errorbar: Any = ("se", CLEAR),
+    **style: Any,
+) -> None:
+    """The mean over the rows of `values` (N, K), a line over `x` (K,), with a band around it.
+
+    The rows are images, seeds or subsamples. `errorbar` is seaborn's: by default the 95 % interval
+    of the mean of independent rows; it may be a function of the N values at one x that returns the
+    two ends. `style` changes the `look` of the label, or is for seaborn (`estimator`).
+    """
+    style = {**look(label), **style}
+    rows = np.asarray(values)
+    sns.lineplot(
+        x=np.tile(np.asarray(x, dtype=float), len(rows)),
+        y=rows.ravel(),
+        errorbar=errorbar,
+        err_kws={"alpha": 0.2, "linewidth": 0},
+        markeredgecolor=style["color"],  # seaborn's thin white edge would hide crosses
+        markeredgewidth=1.0,
+        legend=False,
+        ax=ax,
+        **style,
+    )
+
+
+def intervals(
+    ax: Axes, x: Sequence[float] | np.ndarray, found: Sequence[Estimate], label: str, **style: Any
+) -> None:
+    """Means with their 95 % intervals at the places `x`, in the `look` of the label."""
+    means, halves = [f.mean for f in found], [f.half for f in found]
+    ax.errorbar(x, means, halves, capsize=3, **{**look(label), **style})
+
+
 def mosaic(
     images: Tensor | np.ndarray, columns: int, pad: int = 1, fill: float = 1.0
 ) -> np.ndarray:
@@ -153,30 +207,22 @@ def mosaic(
     Returns:
         (R*H + (R-1)*pad, columns*W + (columns-1)*pad, 3) float array in [0, 1].
     """
-    if isinstance(images, Tensor):
-        images = images.detach().cpu().numpy()
-    pixels = np.asarray(images)
-    if pixels.ndim != 4 or pixels.shape[1] not in (1, 3) or pixels.shape[0] == 0:
+    pixels = to_floats(torch.as_tensor(images).detach().cpu(), torch.float64)
+    if pixels.ndim != 4 or pixels.shape[1] not in (1, 3) or len(pixels) == 0:
         raise ValueError(
             f"Images have shape {tuple(pixels.shape)}; a grid needs (N, C, H, W) with N of at "
             "least 1 and C of 1 or 3."
         )
     if columns < 1:
         raise ValueError(f"The number of columns is {columns}; it must be at least 1.")
-    if pixels.dtype == np.uint8:
-        pixels = pixels / 255.0
-    if not np.isfinite(pixels).all():
+    if not bool(pixels.isfinite().all()):
         raise ValueError("Some pixels are not finite; a grid shows finite values in [0, 1] only.")
-    pixels = np.clip(pixels.astype(np.float64), 0.0, 1.0)
-    number, _, height, width = pixels.shape
-    rows = -(-number // columns)
-    canvas = np.full(
-        (rows * (height + pad) - pad, columns * (width + pad) - pad, 3), fill, dtype=np.float64
-    )
-    for k in range(number):
-        top, left = (k // columns) * (height + pad), (k % columns) * (width + pad)
-        canvas[top : top + height, left : left + width] = pixels[k].transpose(1, 2, 0)
-    return canvas
+    blanks = pixels.new_full((-len(pixels) % columns, *pixels.shape[1:]), fill)
+    # every image with its gap below and to the right, (N, C, H + pad, W + pad)
+    cells = F.pad(torch.cat((pixels.clamp(0, 1), blanks)), (0, pad, 0, pad), value=fill)
+    rows = cells.unflatten(0, (-1, columns)).permute(0, 3, 1, 4, 2)  # (R, H, columns, W, C)
+    canvas = rows.flatten(2, 3).flatten(0, 1).expand(-1, -1, 3)
+    return canvas[: len(canvas) - pad, : canvas.shape[1] - pad].numpy()
 
 
 def image_grid(
@@ -249,11 +295,10 @@ def graphical_model(
     deterministic: Sequence[str] = (),
     dashed: Sequence[tuple[str, str]] = (),
     labels: Mapping[str, str] | None = None,
-    plates: Sequence[tuple[float, float, float, float, str]] = (),
     title: str | None = None,
     radius: float = 0.32,
-    ax: Axes | None = None,
-) -> Axes:
+    ax: Axes,
+) -> None:
     """Draw a directed graphical model in the usual notation.
 
     Observed variables are grey, latent ones white; a deterministic one is a square. Edges in
@@ -267,28 +312,14 @@ def graphical_model(
         deterministic: the names of nodes that are functions of their parents.
         dashed: pairs (parent, child) of the inference model.
         labels: name to text, mathematics between dollar signs; by default `$name$`.
-        plates: boxes (left, bottom, width, height, text) around repeated parts.
         title: a line above the drawing.
         radius: of the nodes.
-        ax: where to draw; a new figure of fitting size by default.
+        ax: where to draw.
     """
     for group in ([n for pair in (*edges, *dashed) for n in pair], observed, deterministic):
         for name in group:
             if name not in nodes:
                 raise ValueError(f"{name!r} is not a node; the nodes are {', '.join(nodes)}.")
-    margin = 1.6 * radius
-    xs = [x for x, _ in nodes.values()] + [v for p in plates for v in (p[0], p[0] + p[2])]
-    ys = [y for _, y in nodes.values()] + [v for p in plates for v in (p[1], p[1] + p[3])]
-    left, right = min(xs) - margin, max(xs) + margin
-    bottom, top = min(ys) - margin, max(ys) + margin
-    if ax is None:
-        figure: Figure = plt.figure(figsize=(0.85 * (right - left), 0.85 * (top - bottom) + 0.3))
-        ax = figure.add_subplot()
-    for left_, bottom_, width, height, text in plates:
-        ax.add_patch(
-            Rectangle((left_, bottom_), width, height, fill=False, edgecolor="#777777", zorder=0)
-        )
-        ax.text(left_ + width - 0.08, bottom_ + 0.08, text, ha="right", va="bottom", fontsize=9)
     for style, pairs in (("-", edges), ((0, (4, 3)), dashed)):
         for parent, child in pairs:
             start, end = np.array(nodes[parent]), np.array(nodes[child])
@@ -324,10 +355,10 @@ def graphical_model(
         shape.set(facecolor=face, edgecolor="black", linewidth=1.2, zorder=3)
         ax.add_patch(shape)
         ax.text(x, y, texts[name], ha="center", va="center", fontsize=11, zorder=4)
-    ax.set_xlim(left, right)
-    ax.set_ylim(bottom, top)
+    (left, right), (bottom, top) = ((min(v), max(v)) for v in zip(*nodes.values(), strict=True))
+    margin = 1.6 * radius
+    ax.set(xlim=(left - margin, right + margin), ylim=(bottom - margin, top + margin))
     ax.set_aspect("equal")
     ax.axis("off")
     if title is not None:
         ax.set_title(title)
-    return ax

@@ -1,11 +1,11 @@
-"""The path of a code while its picture is turned, and numbers that say what kind of path it is.
+"""The chapter on the latent space: the path of a code while its image is turned, in numbers.
 
-    path = Path.of(Probe(model), images, steps=[4, 8, 12, 16, 20])
+    path = LatentPath.of(Probe(model), images, steps=[4, 8, 12, 16, 20])
     path.angles                                   # -20, -16, ..., 0, ..., 20
     numbers = path.numbers(tvae.generator(0, "samples"))
     numbers["R²"].mean()
 
-The pictures are turned as in the triplets: cropped and enlarged so that they fill the frame.
+The images are turned as in the triplets: cropped and enlarged so that they fill the frame.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import torch
 from tvae.evaluation.inference import Probe
 from tvae.transforms import Parameters, Triplets
 
-__all__ = ["NUMBERS", "Path", "rotations"]
+__all__ = ["NUMBERS", "LatentPath", "rotations"]
 
-#: What `Path.numbers` gives, in the order of a table.
+#: What `LatentPath.numbers` gives, in the order of a table.
 NUMBERS = (
     "sampled",
     "step",
@@ -37,7 +37,7 @@ NUMBERS = (
 def rotations(
     images: torch.Tensor, steps: Sequence[float], triplets: Triplets | None = None
 ) -> torch.Tensor:
-    """The pictures (N, C, H, W) at the angles −steps, 0, +steps: (2·steps + 1, N, C, H, W).
+    """The images (N, C, H, W) at the angles −steps, 0, +steps: (2·steps + 1, N, C, H, W).
 
     `steps` are degrees, positive and growing; the order is that of growing angles.
     """
@@ -52,8 +52,8 @@ def rotations(
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
-    """Codes of N pictures at an odd number of angles, the middle one 0.
+class LatentPath:
+    """Codes of N images at an odd number of angles, the middle one 0.
 
     Args:
         angles: (A,) degrees.
@@ -72,7 +72,7 @@ class Path:
         images: torch.Tensor,
         steps: Sequence[float],
         triplets: Triplets | None = None,
-    ) -> Path:
+    ) -> LatentPath:
         """The path of the posterior of a model; without one (None), that of the pixels."""
         views = rotations(images, steps, triplets)
         angles = torch.tensor([*(-a for a in reversed(list(steps))), 0.0, *steps])
@@ -87,7 +87,7 @@ class Path:
         """The index of the angle 0."""
         return len(self.angles) // 2
 
-    def only(self, dimensions: torch.Tensor) -> Path:
+    def only(self, dimensions: torch.Tensor) -> LatentPath:
         """The same path in some of its dimensions; `dimensions` is a mask (d,) or indices."""
         logvar = None if self.logvar is None else self.logvar[..., dimensions]
         return replace(self, mean=self.mean[..., dimensions], logvar=logvar)
@@ -117,7 +117,7 @@ class Path:
         return odd.square().sum(-1), even.square().sum(-1)
 
     def to_others(self, reference: int = 1000) -> torch.Tensor:
-        """The mean distance of each picture's code to the first `reference` other ones, (N,)."""
+        """The mean distance of each image's code to the first `reference` other ones, (N,)."""
         points = self.mean[self.middle]
         count = min(reference, len(points))
         itself = (torch.arange(len(points)) < reference).to(points)  # met at distance 0
@@ -126,10 +126,10 @@ class Path:
     def numbers(
         self, generator: torch.Generator | None = None, samples: int = 10
     ) -> dict[str, torch.Tensor]:
-        """Numbers of the path of every picture, (N,) each; `a` is the largest angle.
+        """Numbers of the path of every image, (N,) each; `a` is the largest angle.
 
         - `step`: the mean of ‖μ_a − μ_0‖ and ‖μ_−a − μ_0‖;
-        - `of another`: the step in units of the mean distance to other pictures;
+        - `of another`: the step in units of the mean distance to other images;
         - `growing`: the part of the steps outwards in which ‖μ_α − μ_0‖ grows;
         - `odd`: ‖o‖² / (‖o‖² + ‖e‖²), 1 for a straight line through μ_0;
         - `slope` and `R²` of the least squares line of the distances on |α|.

@@ -1,4 +1,4 @@
-"""A linear-Gaussian T-VAE, in which everything the book bounds or samples is known exactly.
+"""The chapters on model and bound: a linear-Gaussian T-VAE, of which everything is known exactly.
 
 With the additive action, Gaussian priors, a Gaussian `r_chi` of positive width and a linear decoder,
 the T-VAE is one large Gaussian: `log p(x0, x1, x2)`, the exact posterior and the best approximate
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.distributions import MultivariateNormal
 
 __all__ = [
     "DATA",
@@ -59,11 +60,7 @@ class Factor:
 
     def log_density(self, values: Mapping[str, Tensor]) -> Tensor:
         """log N(target; mean, covariance), shape (N,); `values` maps block names to (N, size)."""
-        scale = torch.linalg.cholesky(self.covariance)
-        residual = (values[self.target] - self.mean(values)).T
-        white = torch.linalg.solve_triangular(scale, residual, upper=False)
-        constant = scale.diagonal().log().sum() + 0.5 * self.size * math.log(2 * math.pi)
-        return -0.5 * white.square().sum(0) - constant
+        return MultivariateNormal(self.mean(values), self.covariance).log_prob(values[self.target])
 
     def sample(self, values: Mapping[str, Tensor], n: int, generator: torch.Generator) -> Tensor:
         """Draw the target, (n, size), given the parents in `values` ((n, ·) or (1, ·) each)."""
@@ -123,10 +120,9 @@ class Network:
     def log_marginal(self, values: Mapping[str, Tensor], names: Sequence[str] = DATA) -> Tensor:
         """The exact log-density of the named blocks alone, (N,), all others integrated out."""
         joint = torch.cat([values[name] for name in names], dim=1)
-        scale = torch.linalg.cholesky(self.covariance(names))
-        white = torch.linalg.solve_triangular(scale, joint.T, upper=False)
-        constant = scale.diagonal().log().sum() + 0.5 * joint.shape[1] * math.log(2 * math.pi)
-        return -0.5 * white.square().sum(0) - constant
+        return MultivariateNormal(torch.zeros_like(joint[0]), self.covariance(names)).log_prob(
+            joint
+        )
 
     def sample(
         self, n: int, generator: torch.Generator, given: Mapping[str, Tensor] | None = None
@@ -279,9 +275,13 @@ def _start(p: Network, groups: Sequence[Group], data: Sequence[str]) -> dict[str
 
 
 def _factor(
-    p: Network, target: str, parents: Sequence[str], weight: Tensor, covariance: Tensor
+    blocks: Network | Mapping[str, Factor],
+    target: str,
+    parents: Sequence[str],
+    weight: Tensor,
+    covariance: Tensor,
 ) -> Factor:
-    split = weight.split([p[name].size for name in parents], 1)
+    split = weight.split([blocks[name].size for name in parents], 1)
     return Factor(target, dict(zip(parents, split, strict=True)), covariance)
 
 
@@ -367,6 +367,4 @@ def _update(factors: dict[str, Factor], group: Group, precision: Tensor) -> None
         ).sum(0)
         weight = torch.linalg.solve(system, right.T.reshape(-1)).reshape(right.T.shape).T
     for target, parents in zip(group.targets, group.parents, strict=True):
-        widths = [factors[name].size for name in parents]
-        split = weight.contiguous().split(widths, 1)
-        factors[target] = Factor(target, dict(zip(parents, split, strict=True)), covariance)
+        factors[target] = _factor(factors, target, parents, weight.contiguous(), covariance)

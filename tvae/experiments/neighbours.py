@@ -1,4 +1,4 @@
-"""What nearest neighbours look like: tables, pictures and sentences about representations.
+"""The chapter on embeddings: tables, figures and sentences about nearest neighbours.
 
 The searching itself is done by `tvae.evaluation`; here is what it takes to show its results: Table 2
 beside the paper's, accuracy against anchors, confusion matrices, galleries of neighbours, and how much
@@ -8,25 +8,25 @@ neighbours have in common besides their class.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+from scipy import stats
+from sklearn.metrics import ConfusionMatrixDisplay
 
 from tvae import data
 from tvae.data import Dataset
 from tvae.evaluation.sample_efficiency import Curve
 from tvae.evaluation.statistics import Estimate, direction
 from tvae.experiments import figures
-from tvae.paper import comparison
+from tvae.paper import claims, comparison
 
 __all__ = [
     "SOURCES",
     "centred",
-    "confusion",
     "draw_by_distance",
     "draw_confusion",
     "draw_curves",
@@ -36,19 +36,15 @@ __all__ = [
     "gallery",
     "knn_table",
     "leads",
-    "line_style",
     "margin",
     "minus",
     "pose",
     "pose_ratios",
     "verdict",
-    "word",
 ]
 
 #: Where a number may come from: the paper's tables, our ledger, or the measurement at hand.
 SOURCES = ("paper", "ledger", "here")
-#: Representations that are no model of the book: greys, dashed.
-_GREYS = {"pixels": ("#333333", "*"), "PCA": ("#777777", "h"), "untrained": ("#AAAAAA", "1")}
 _TITLES = {name: data.entry(name).title for name in ("mnist", "fashion-mnist")}
 
 
@@ -85,8 +81,7 @@ def leads(rows: pd.DataFrame, dataset: str, first: str, second: str, d: int = 25
     `rows` are from `standing.rows`; NaN where there is no number. The two accuracies count as
     independent, although measured on the same queries: the error is rather too large.
     """
-    mine = rows[(rows["dataset"] == dataset) & rows["nominal"].isin((d, 0))].set_index("label")
-    a, b = mine.loc[first], mine.loc[second]
+    a, b = (claims.cell(rows, dataset, label, d) for label in (first, second))
     return pd.Series(
         {
             "paper": a["knn_out_paper"] - b["knn_out_paper"],
@@ -111,29 +106,16 @@ def verdict(claim: str, differences: Mapping[str, float]) -> str:
     Args:
         differences: source (`SOURCES`) to value; `<source> s.e.` is its standard error, if any.
     """
-    sources = [name for name in SOURCES if name in differences]
-    answers = (
-        f"{name} {word(differences[name], differences.get(f'{name} s.e.', 0.0))}"
-        for name in sources
-    )
+    answers = []
+    for name in SOURCES:
+        if name in differences:
+            value, error = differences[name], differences.get(f"{name} s.e.", 0.0)
+            word = {1: "yes", 0: "undecided", -1: "no"}[direction(value, error)]
+            answers.append(f"{name} {'no number' if np.isnan(value + error) else word}")
     return f"{claim}: {', '.join(answers)}"
 
 
-def word(value: float, error: float = 0.0) -> str:
-    """Whether a difference is positive: yes, no, or undecided (see `statistics.direction`)."""
-    if np.isnan(value) or np.isnan(error):
-        return "no number"
-    return {1: "yes", 0: "undecided", -1: "no"}[direction(value, error)]
-
-
 # --- curves -------------------------------------------------------------------------------------
-
-
-def line_style(label: str) -> dict[str, Any]:
-    """The look of a line: the book's colours for models, dashed greys for what is not trained."""
-    if label in _GREYS:
-        return {"color": _GREYS[label][0], "marker": _GREYS[label][1], "ls": "--", "label": label}
-    return {"color": figures.colour(label), "marker": figures.marker(label), "label": label}
 
 
 def draw_curves(
@@ -153,14 +135,11 @@ def draw_curves(
     """
     for label, curve in curves.items():
         sizes = [scale * m for m in curve.sizes[:upto]]
-        style = line_style(label)
         if single is not None:
-            ax.plot(sizes, curve.accuracy[single, :upto].numpy(), **style)
-            continue
-        lower, upper = (end.numpy() for end in curve.band())
-        ax.plot(sizes, curve.mean[:upto].numpy(), **style)
-        look = {"color": style["color"], "alpha": 0.25, "linewidth": 0}
-        ax.fill_between(sizes, lower[:upto], upper[:upto], **look)
+            ax.plot(sizes, curve.accuracy[single, :upto], **figures.look(label))
+        else:
+            student = float(stats.t.ppf(0.975, len(curve.accuracy) - 1))
+            figures.curve(ax, sizes, curve.accuracy[:, :upto], label, ("se", student))
 
 
 def draw_dimensions(
@@ -186,12 +165,12 @@ def draw_dimensions(
         last = number == len(sizes) - 1
         line = [float(curve.mean[curve.sizes.index(m)]) for curve in pca.values()]
         line.append(float(curves["pixels"].mean[curves["pixels"].sizes.index(m)]))
-        look = {**line_style("PCA"), "ls": dash, "lw": 2.4 if last else 1.0, "marker": "."}
+        look = {**figures.look("PCA"), "linestyle": dash, "lw": 2.4 if last else 1.0, "marker": "."}
         ax.plot((*pca, 784), line, **{**look, "label": f"PCA of {title}, {m:,} anchors"})
         for label, curve in curves.items():
             if label == "pixels":
                 continue
-            mark = {**line_style(label), "ls": "", "ms": 8}
+            mark = {**figures.look(label), "linestyle": "", "ms": 8}
             mark["markerfacecolor"] = mark["color"] if filled else "white"
             mark["label"] = f"{label} of {title}" if last else None
             ax.plot(25, float(curve.mean[curve.sizes.index(m)]), **mark)
@@ -203,9 +182,9 @@ def draw_storage(ax: Axes, curves: Mapping[tuple[str, int], Curve]) -> None:
     """Accuracy against the numbers to store, anchors times dimension; keys are (label, d)."""
     dashes = iter((":", "--", "-."))
     for (label, d), curve in curves.items():
-        look = line_style(label)
+        look = figures.look(label)
         if label == "PCA":
-            look |= {"ls": next(dashes, "--"), "label": f"PCA, d = {d}"}
+            look |= {"linestyle": next(dashes, "--"), "label": f"PCA, d = {d}"}
         ax.plot([d * m for m in curve.sizes], curve.mean.numpy(), **look)
     ax.set(xscale="log", xlabel="numbers stored (anchors × d)")
     ax.legend()
@@ -231,9 +210,7 @@ def draw_by_distance(
         # side by side, so that the bars can be told apart
         offset = 0.1 * (number - (len(right) - 1) / 2)
         places = [float(distance[c].mean()) + offset for c in chosen]
-        bars = [estimate.half for estimate in found[label]]
-        means = [estimate.mean for estimate in found[label]]
-        ax.errorbar(places, means, bars, capsize=2, **line_style(label))
+        figures.intervals(ax, places, found[label], label)
     ax.set_ylabel("accuracy on AffNIST")
     ax.legend(ncols=2)
     return found
@@ -242,30 +219,28 @@ def draw_by_distance(
 # --- confusion ----------------------------------------------------------------------------------
 
 
-def confusion(truth: torch.Tensor, answers: torch.Tensor, classes: int = 10) -> torch.Tensor:
-    """How often each class (row) was answered by each class (column): (classes, classes) int64."""
-    return torch.bincount(truth * classes + answers, minlength=classes**2).view(classes, classes)
-
-
-def draw_confusion(ax: Axes, counts: torch.Tensor, title: str) -> torch.Tensor:
+def draw_confusion(ax: Axes, counts: np.ndarray, title: str) -> np.ndarray:
     """Draw a confusion matrix, every row in per cent of its sum; return these shares."""
-    share = 100 * counts / counts.sum(1, keepdim=True).clamp(min=1)
-    ax.imshow(share.numpy(), cmap="Greys", vmin=0, vmax=100)
-    for row, column in np.ndindex(*share.shape):
-        value = float(share[row, column])
-        tone = "white" if value > 50 else "black"
-        ax.text(column, row, f"{value:.0f}", ha="center", va="center", color=tone, fontsize=8)
-    ticks = range(len(share))
-    ax.set(title=title, xlabel="answer", ylabel="true class", xticks=ticks, yticks=ticks)
+    share = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    ConfusionMatrixDisplay(share).plot(
+        ax=ax,
+        cmap="Greys",
+        colorbar=False,
+        values_format=".0f",
+        im_kw={"vmin": 0, "vmax": 100},
+        text_kw={"fontsize": 8},
+    )
+    ax.set(title=title, xlabel="answer", ylabel="true class")
     ax.label_outer()
     ax.grid(False)
     return share
 
 
-def frequent_errors(share: torch.Tensor, count: int = 4) -> str:
+def frequent_errors(share: np.ndarray, count: int = 4) -> str:
     """The largest entries off the diagonal of a matrix in per cent, in words."""
-    wrong = (share - share.diag().diag()).flatten()
-    pairs = [(int(i) // len(share), int(i) % len(share)) for i in wrong.topk(count).indices]
+    wrong = share - np.diag(share.diagonal())
+    order = np.argsort(-wrong, axis=None, kind="stable")[:count]
+    pairs = [divmod(int(i), len(share)) for i in order]
     return ", ".join(f"{t} taken for {a} ({share[t, a]:.0f} % of the {t}s)" for t, a in pairs)
 
 
@@ -323,17 +298,9 @@ def gallery(
     for row, column, good in marks:
         tone = figures.PALETTE["green" if good else "vermillion"]
         x, y = column * step - gap, row * step - gap
-        ax.add_patch(
-            Rectangle(
-                (x, y),
-                side - 1 + 2 * gap,
-                side - 1 + 2 * gap,
-                fill=False,
-                edgecolor=tone,
-                linewidth=1.8,
-                clip_on=False,
-            )
-        )
+        frame = Rectangle((x, y), side - 1 + 2 * gap, side - 1 + 2 * gap)
+        frame.set(fill=False, edgecolor=tone, linewidth=1.8, clip_on=False)
+        ax.add_patch(frame)
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
         sign = "✓" if good else "✗"
         ax.text(x + 4, y + 4, sign, color=tone, fontsize=7, ha="center", va="center", bbox=box)
@@ -370,7 +337,7 @@ def pose_ratios(
 def centred(images: torch.Tensor) -> torch.Tensor:
     """Images (N, C, H, W) moved by whole pixels until the centre of mass lies in the middle.
 
-    What leaves the picture on one side enters it on the other, so that ink is neither lost nor made.
+    What leaves the image on one side enters it on the other, so that ink is neither lost nor made.
     """
     ink = images.double().sum(1)  # (N, H, W)
     mass = ink.sum((1, 2)).clamp(min=1e-12)

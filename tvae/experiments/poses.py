@@ -1,23 +1,23 @@
-"""Which rotation, shear or tilt does a picture show? Registration against warped copies of the original.
+"""Which rotation, shear or tilt does an image show? Read by registration against warped originals.
 
-    register = Registration(originals, "rotation", torch.arange(-45.0, 46.0, 3.0))
-    found = register(images)      # images (N, K, C, H, W): K pictures for each of the N originals
+    read = PoseReader(originals, "rotation", torch.arange(-45.0, 46.0, 3.0))
+    found = read(images)          # images (N, K, C, H, W): K images for each of the N originals
     found.value                   # (N, K): the angle of each, in degrees
 
 For each original the family's transformation is made at every value of a grid (the *templates*); the
-value whose template correlates best with a picture is its estimate, refined between the points of the
+value whose template correlates best with an image is its estimate, refined between the points of the
 grid by the parabola through the maximum and its two neighbours. The correlation is Pearson's, so a
-picture's contrast and brightness do not matter.
+image's contrast and brightness do not matter.
 
 **Zoom.** In the clean geometry (`tvae.transforms.families`) rotation and shear come with a zoom that
 fills the frame, and its factor depends on the size of the angle only, not on its sign. `zooms=None`
-makes templates by exactly these transformations: right for pictures that were made that way. A decoder
+makes templates by exactly these transformations: right for images that were made that way. A decoder
 is free to turn a digit without enlarging it, and would then be read wrongly, as the zoom alone tells
 about the angle. With a tuple of `zooms` the family's own zoom is taken out, each of the given
 magnifications at the centre of the frame is tried in its place, and the best one counts.
 
-**What cannot be read.** Nothing in a picture of a disc tells its angle. The correlation is then flat and
-the estimate means little; `Estimate.width` says so, as it is large: it is how far the value can change
+**What cannot be read.** Nothing in an image of a disc tells its angle. The correlation is then flat and
+the estimate means little; `PoseReading.width` says so, as it is large: it is how far the value can change
 before the correlation has fallen by a hundredth.
 """
 
@@ -31,18 +31,18 @@ from torch import Tensor
 
 from tvae.transforms import get_family, homographies, warp
 
-__all__ = ["ZOOMS", "Estimate", "Registration", "magnification", "transformed"]
+__all__ = ["ZOOMS", "PoseReader", "PoseReading", "magnification", "transformed"]
 
 #: Magnifications from a little below 1 to beyond that of the largest transformation, in equal ratios.
 ZOOMS: tuple[float, ...] = tuple(0.87 * 1.1**k for k in range(8))
 _DROP = 0.01  # the fall of the correlation that defines `width`
 _CHUNK = 20  # originals that are warped at a time
-_TINY = 1e-4  # a picture with less contrast correlates with nothing: its correlations are 0
+_TINY = 1e-4  # an image with less contrast correlates with nothing: its correlations are 0
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """What registration found, each (N, K).
+class PoseReading:
+    """What the reader found, each (N, K).
 
     Args:
         value: the parameter, in the family's unit (degrees; pixels for tilt).
@@ -101,9 +101,9 @@ def _enlarge(matrices: Tensor, zooms: Tensor, height: int, width: int) -> Tensor
     return matrices @ homographies("scale", logs[:, None].expand(-1, 2), height, width)
 
 
-def _normalise(pictures: Tensor) -> Tensor:
+def _normalise(images: Tensor) -> Tensor:
     """(..., P) with mean 0 and norm 1; all zeros where there is no contrast."""
-    centred = pictures - pictures.mean(-1, keepdim=True)
+    centred = images - images.mean(-1, keepdim=True)
     norm = centred.norm(dim=-1, keepdim=True)
     return torch.where(norm > _TINY, centred / norm.clamp(min=_TINY), torch.zeros_like(centred))
 
@@ -116,8 +116,8 @@ def _peak(left: Tensor, middle: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(bend < 0, shift, torch.zeros_like(shift)), bend
 
 
-class Registration:
-    """Registers pictures against warped copies of `originals`; the templates are made once.
+class PoseReader:
+    """Registers images against warped copies of `originals`; the templates are made once.
 
     Args:
         originals: (N, C, H, W), in [0, 1].
@@ -186,14 +186,14 @@ class Registration:
         n, _, pixels = self.templates.shape
         if images.ndim != 5 or images.shape[0] != n or images[0, 0].numel() != pixels:
             raise ValueError(
-                f"images must have shape (N, K, C, H, W), K pictures for each of the {n} "
+                f"images must have shape (N, K, C, H, W), K images for each of the {n} "
                 f"originals with {pixels} values each, not {tuple(images.shape)}."
             )
         flat = _normalise(images.flatten(2).to(self.templates))
         return (flat @ self.templates.mT).view(n, -1, *self.zooms.shape)
 
-    def __call__(self, images: Tensor) -> Estimate:
-        """Estimates for images (N, K, C, H, W), or (N, C, H, W) for one picture of each original."""
+    def __call__(self, images: Tensor) -> PoseReading:
+        """Estimates for images (N, K, C, H, W), or (N, C, H, W) for one image of each original."""
         table = self.correlations(images.unsqueeze(1) if images.ndim == 4 else images)
         # The best zoom at every value of the grid, refined like the value itself: without that the
         # profile over the values would have steps where the best zoom changes.
@@ -220,7 +220,7 @@ class Registration:
         top = torch.gather(profile, -1, best[..., None])[..., 0]
         curvature = (-bend / self.step**2).clamp(min=0)
         width = torch.where(inside, (2 * _DROP / curvature).sqrt(), torch.inf)
-        return Estimate(
+        return PoseReading(
             value=torch.where(inside, grid[at] + self.step * shift, grid[best]),
             # the parabola can overshoot what a correlation can be
             correlation=torch.where(inside, top - 0.5 * bend * shift.square(), top).clamp(max=1),

@@ -1,4 +1,4 @@
-"""How noisy training is: measures of training curves over several seeds.
+"""The chapter on stability: how noisy training is, by its curves over several seeds.
 
     vae = stability.from_ledger("VAE")           # curves (S, E): S seeds, E epochs
     a = stability.from_ledger("A")
@@ -7,7 +7,9 @@
 
 A curve y_s(e) of seed s is thought of as f(e) + a_s + b_s·e + ε_s(e): a course that all seeds share,
 a level and a slope of its own, and noise from epoch to epoch. `spread` sees a, b and ε together,
-`jitter` sees ε alone, and `roughness` sees ε and the bends of f.
+`jitter` sees ε alone, and `roughness` sees ε and the bends of f. So take `jitter` where there are
+several seeds, `roughness` for a single curve, or for each of several by itself, that hardly bends;
+`relative_spread` and `relative_jitter` where the levels of two models differ.
 
 All measures act on the last two axes, so that they take many sets of curves (..., S, E) at once.
 """
@@ -30,8 +32,8 @@ __all__ = [
     "from_ledger",
     "jitter",
     "ratio",
-    "relative",
     "relative_jitter",
+    "relative_spread",
     "roughness",
     "spread",
 ]
@@ -107,7 +109,7 @@ def spread(curves: Array) -> Array:
     return np.asarray(curves.std(axis=-2, ddof=1))
 
 
-def relative(curves: Array) -> Array:
+def relative_spread(curves: Array) -> Array:
     """The spread as a share of the level, root mean square over the epochs: (..., S, E) → (...)."""
     return np.asarray(np.sqrt(np.square(spread(curves) / curves.mean(axis=-2)).mean(axis=-1)))
 

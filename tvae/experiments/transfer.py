@@ -1,4 +1,4 @@
-"""τ on loan: read off one picture's triplet, applied to another picture, and what to measure then.
+"""The chapter on τ: read off one image's triplet, applied to another image, and what to measure then.
 
 A T-VAE brings its own inference and action. A VAE or VAE+ has neither; for comparison it is given the
 natural ones, a translation with τ = (z₁ − z₂)/2 and z = (z₁ + z₂)/2, which is the additive action with
@@ -6,7 +6,7 @@ the split that its loss asks for.
 
     z, tau = infer(model, x1, x2)
     codes = orbit(model, z, tau, 8)        # after 0, 1, ..., 8 applications
-    result = fit(readings, true)           # correlation, slope, mean absolute error
+    result = against_true(readings, true)  # correlation, slope, mean absolute error
 """
 
 from __future__ import annotations
@@ -17,24 +17,22 @@ from typing import NamedTuple
 
 import torch
 from matplotlib.axes import Axes
+from sklearn.linear_model import Ridge
 from torch import Tensor
 
-from tvae.evaluation.statistics import central
-from tvae.experiments import figures
 from tvae.models import TVAE, VAE
 
 __all__ = [
-    "Fit",
+    "AgainstTrue",
     "act",
-    "agreement",
-    "curve",
+    "against_true",
     "displacement",
-    "fit",
     "guide_lines",
-    "held_out",
     "infer",
+    "lender_agreement",
     "lenders",
     "orbit",
+    "predict_held_out",
 ]
 
 
@@ -69,9 +67,9 @@ def displacement(model: VAE, z: Tensor, tau: Tensor) -> Tensor:
 
 
 def lenders(labels: Tensor | Sequence[int], count: int, *, same: bool) -> list[int]:
-    """For each of the first `count` pictures the index of one that lends it τ.
+    """For each of the first `count` images the index of one that lends it τ.
 
-    It is the first picture from `count` places further on that is of the same class, or of another
+    It is the first image from `count` places further on that is of the same class, or of another
     one; as all of them lie behind the first `count`, none is a receiver itself.
     """
     classes = [int(k) for k in labels]
@@ -82,14 +80,14 @@ def lenders(labels: Tensor | Sequence[int], count: int, *, same: bool) -> list[i
         if index is None:
             kind = "its own" if same else "another"
             raise ValueError(
-                f"Picture {i} has no lender of {kind} class among the {len(classes)} pictures; "
-                f"take fewer receivers than {count} or more pictures."
+                f"Image {i} has no lender of {kind} class among the {len(classes)} images; "
+                f"take fewer receivers than {count} or more images."
             )
         found.append(index)
     return found
 
 
-class Fit(NamedTuple):
+class AgainstTrue(NamedTuple):
     """How readings compare with true values: each a tensor, one number for each set of readings."""
 
     correlation: Tensor
@@ -97,8 +95,8 @@ class Fit(NamedTuple):
     error: Tensor  # mean absolute error
 
 
-def fit(readings: Tensor, true: Tensor) -> Fit:
-    """Compare readings (..., N, K) of N pictures at K true values (K,); all N·K count alike.
+def against_true(readings: Tensor, true: Tensor) -> AgainstTrue:
+    """Compare readings (..., N, K) of N images at K true values (K,); all N·K count alike.
 
     Readings that do not vary have the correlation 0.
     """
@@ -107,10 +105,10 @@ def fit(readings: Tensor, true: Tensor) -> Fit:
     a, b = values - values.mean(-1, keepdim=True), flat - flat.mean(-1, keepdim=True)
     product = (a * b).sum(-1)
     norms = (a.norm(dim=-1) * b.norm(dim=-1)).clamp(min=1e-9)
-    return Fit(product / norms, product / (a * a).sum(-1), (flat - values).abs().mean(-1))
+    return AgainstTrue(product / norms, product / (a * a).sum(-1), (flat - values).abs().mean(-1))
 
 
-def agreement(displacements: Tensor, labels: Tensor) -> tuple[float, float, float]:
+def lender_agreement(displacements: Tensor, labels: Tensor) -> tuple[float, float, float]:
     """How far lenders agree: the mean inner product of two different displacements over the mean
     square of one; over all pairs, pairs of different classes, and pairs of the same class.
 
@@ -129,7 +127,7 @@ def agreement(displacements: Tensor, labels: Tensor) -> tuple[float, float, floa
     return float(pairs / square), float(different), float(products[alike].mean() / square)
 
 
-def held_out(features: Tensor, targets: Tensor, penalty: float = 1e-3) -> Tensor:
+def predict_held_out(features: Tensor, targets: Tensor, penalty: float = 1e-3) -> Tensor:
     """Predictions for every other row by ridge regression on the rows between them.
 
     Args:
@@ -140,10 +138,10 @@ def held_out(features: Tensor, targets: Tensor, penalty: float = 1e-3) -> Tensor
     Returns:
         (⌊N/2⌋, M), for the rows 1, 3, 5, ...
     """
-    f = torch.cat((features.double(), features.new_ones(len(features), 1).double()), 1)
-    y, fitted = targets.to(f), f[::2]
-    ridge = penalty * len(fitted) * torch.eye(f.shape[1], dtype=f.dtype, device=f.device)
-    return f[1::2] @ torch.linalg.solve(fitted.mT @ fitted + ridge, fitted.mT @ y[::2])
+    f = torch.cat((features.double(), features.new_ones(len(features), 1).double()), 1).numpy()
+    ridge = Ridge(penalty * len(f[::2]), fit_intercept=False)
+    guess = ridge.fit(f[::2], targets[::2].double().numpy()).predict(f[1::2])
+    return torch.from_numpy(guess).view(-1, targets.shape[1])  # scikit-learn drops a single column
 
 
 def guide_lines(ax: Axes, angles: Tensor, side: int = 28, pad: int = 1) -> None:
@@ -159,15 +157,3 @@ def guide_lines(ax: Axes, angles: Tensor, side: int = 28, pad: int = 1) -> None:
             dx, dy = half * math.sin(math.radians(angle)), half * math.cos(math.radians(angle))
             ax.plot([x, x], [y - half, y + half], ":", color="#7CE0B8", linewidth=0.8)
             ax.plot([x - dx, x + dx], [y - dy, y + dy], color="#00C853", linewidth=1.2)
-
-
-def curve(ax: Axes, x: Tensor, readings: Tensor, draws: Tensor, name: str) -> None:
-    """The mean of readings (N, K) over x (K,) in the colour of a model, with a bootstrap band.
-
-    `draws` (B, N) are indices: row b says which of the N pictures make up the b-th sample.
-    """
-    low, high = central(readings[draws].mean(1).numpy())
-    colour = figures.colour(name)
-    style = {"marker": figures.marker(name), "markersize": 3, "linewidth": 1.3}
-    ax.plot(x.numpy(), readings.mean(0).numpy(), color=colour, label=name, **style)  # type: ignore[arg-type]
-    ax.fill_between(x.numpy(), low, high, color=colour, alpha=0.15, linewidth=0)
