@@ -1,9 +1,10 @@
-"""Re-create the embedded samples of MNIST and Fashion-MNIST from the full files, byte for byte.
+"""Re-create the embedded samples from the full files, byte for byte.
 
     TVAE_DATA=/path/to/torchvision/root python scripts/embed_data.py          # write
     TVAE_DATA=/path/to/torchvision/root python scripts/embed_data.py --check  # compare only
 
-The draw and the packing are `tvae.data.digits.choose` and `tvae.data.embedded.pack`; this script only applies them.
+The draws and the packing are those of `tvae.data` (`digits.choose`, `omniglot.SAMPLE`,
+`portraits.choose`; `embedded.pack`, `portraits.pack`); this script only applies them.
 With `--check` nothing is written, and the exit code is 1 if any file differs.
 """
 
@@ -14,7 +15,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from tvae.data import digits, embedded
+from tvae.data import digits, embedded, omniglot, portraits
 from tvae.files import atomic_write
 
 SAMPLES = Path(embedded.__file__).parent / "samples"
@@ -27,9 +28,14 @@ def recreate(root: Path | None = None) -> dict[str, bytes]:
         for split in ("train", "test"):
             full = digits.full(name, split, root=root)
             kept = digits.choose(name, split, full.labels)
-            image_file, label_file = embedded.sample_names(name, split)
+            image_file, label_file = digits.sample_names(name, split)
             result[image_file] = embedded.pack(full.images[kept, 0].numpy())
             result[label_file] = embedded.pack(full.labels[kept].numpy().astype("uint8"))
+    for split, alphabets in omniglot.SAMPLE.items():
+        drawings = omniglot.load(split, root=root, alphabets=list(alphabets))
+        result[f"omniglot-{split}-images.idx3.xz"] = embedded.pack(drawings.images[:, 0].numpy())
+    for split in portraits.SAMPLE:
+        result[f"portraits-{split}-images.jpg"] = portraits.pack(portraits.choose(split, root))
     sums = [f"{hashlib.sha256(data).hexdigest()}  {file}\n" for file, data in result.items()]
     return {**result, "SHA256SUMS": "".join(sums).encode()}
 

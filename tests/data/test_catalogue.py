@@ -44,9 +44,8 @@ def test_an_entry_of_ones_own_is_found_from_the_images(monkeypatch: pytest.Monke
     assert not own.shared_classes
     (job,) = sweep.expand({"datasets": ["colours"], "models": ["pixels"]})
     assert job.d == 3 * 64 * 64
-    trained = sweep.Job("colours", "vae", preset="quick", max_steps=2)
-    (cost,) = costs.estimate([trained], steps=1)
-    assert cost.measuring > 0
+    assert costs.images_of(sweep.Job("colours", "vae", preset="book")) == (6, 4)
+    assert costs._noise_images(2, "colours").images.shape == (2, 3, 64, 64)
     assert {row.name for row in data.available()} == set(data.names())
     with pytest.raises(ValueError, match="nothing to fetch for colours"):
         data.fetch("colours")

@@ -244,6 +244,20 @@ needs_arrays = pytest.mark.skipif(
 )
 
 
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_the_embedded_sample_is_handwriting_of_whole_alphabets(split: str) -> None:
+    data = load("omniglot", split, source="embedded")
+    assert set(data.groups) == set(omniglot.SAMPLE[split])
+    assert data.images.shape == (20 * len(data.classes), 1, 28, 28)
+    assert data.labels.bincount().tolist() == [20] * len(data.classes)
+    assert data.provenance.name == "omniglot" and "not the full set" in str(data.provenance)
+    assert 0.02 < float(data.floats().mean()) < 0.2
+    if FULL and (Path(FULL) / omniglot.ARRAYS).is_dir():
+        full = load("omniglot", split, source="npz", alphabets=list(omniglot.SAMPLE[split]))
+        assert full.classes == data.classes and full.groups == data.groups
+        assert full.provenance.checksum == data.provenance.checksum
+
+
 @needs_small
 @needs_arrays
 def test_the_complete_set_holds_the_small_one_pixel_by_pixel() -> None:

@@ -32,7 +32,7 @@ def test_no_two_characters_look_the_same() -> None:
 
 
 def test_glyphs_are_grouped_and_test_alphabets_are_new() -> None:
-    train, test = load("glyphs", "train"), load("omniglot", "test", source="embedded")
+    train, test = load("glyphs", "train"), load("glyphs", "test")
     assert not set(train.groups) & set(test.groups)
     assert set(train.groups) == set(glyphs.TRAIN) and set(test.groups) == set(glyphs.TEST)
     assert len(glyphs.TRAIN) >= 8 and len(glyphs.TEST) >= 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tvae.data import affnist, celeba, digits, faces, glyphs, omniglot
+from tvae.data import affnist, celeba, digits, faces, glyphs, omniglot, portraits
 from tvae.data.dataset import Dataset
 from tvae.data.entries import Entry
 
@@ -21,6 +21,7 @@ _PACKAGE = {
         affnist.ENTRY,
         glyphs.ENTRY,
         faces.ENTRY,
+        portraits.ENTRY,
     )
 }
 _OWN: dict[str, Entry] = {}  # added by `register`

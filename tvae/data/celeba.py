@@ -7,6 +7,7 @@ Under the data root: `celeba/img_align_celeba/*.jpg` (178×218), `celeba/list_ev
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,7 +22,7 @@ from tvae.data.entries import Entry, Source, by_torchvision
 from tvae.data.resampling import resize
 from tvae.data.roots import DataNotFound, data_root, missing
 
-__all__ = ["CROP", "ENTRY", "FOLDER", "PARTITION", "find", "load", "present"]
+__all__ = ["CROP", "ENTRY", "FOLDER", "PARTITION", "decode_all", "find", "load", "present"]
 
 FOLDER = "celeba"
 PARTITION = {"train": 0, "valid": 1, "test": 2}
@@ -65,25 +66,27 @@ def _pairs(path: Path) -> list[tuple[str, int]]:
     return rows
 
 
-def _decode(path: Path, crop: int) -> np.ndarray:
+def _decode(file: Path | io.BytesIO, crop: int) -> np.ndarray:
     """The central crop×crop square of a picture, (crop, crop, 3) uint8."""
     from PIL import Image
 
-    with Image.open(path) as picture:
+    with Image.open(file) as picture:
         width, height = picture.size
         if crop > min(width, height):
-            raise ValueError(f"{path} is {width}x{height}: too small for a {crop}x{crop} crop.")
+            which = file.name if isinstance(file, Path) else "A photograph"
+            raise ValueError(f"{which} is {width}x{height}: too small for a {crop}x{crop} crop.")
         left, top = (width - crop) // 2, (height - crop) // 2
         return np.asarray(picture.convert("RGB").crop((left, top, left + crop, top + crop)))
 
 
-def _decode_all(paths: Sequence[Path], crop: int, size: int) -> torch.Tensor:
-    result = torch.empty((len(paths), 3, size, size), dtype=torch.uint8)
+def decode_all(files: Sequence[Path | io.BytesIO], crop: int, size: int) -> torch.Tensor:
+    """The central squares of photographs, reduced with antialiasing, (N, 3, size, size) uint8."""
+    result = torch.empty((len(files), 3, size, size), dtype=torch.uint8)
     # decoding a JPEG lets go of Python's lock, so plain threads use all cores
     with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
-        for start in range(0, len(paths), _BLOCK):
-            block = paths[start : start + _BLOCK]
-            crops = np.stack(list(pool.map(lambda path: _decode(path, crop), block)))
+        for start in range(0, len(files), _BLOCK):
+            block = files[start : start + _BLOCK]
+            crops = np.stack(list(pool.map(lambda file: _decode(file, crop), block)))
             batch = torch.from_numpy(crops).permute(0, 3, 1, 2)
             result[start : start + len(block)] = resize(batch, size)
     return result
@@ -117,7 +120,7 @@ def load(
             [pictures],
             "run `tvae data fetch celeba` again",
         )
-    images = _decode_all([pictures / name for name in names], crop, size)
+    images = decode_all([pictures / name for name in names], crop, size)
     identities = partition.parent / "identity_CelebA.txt"
     note = f"centre crop {crop}x{crop}, reduced to {size}x{size}"
     if identities.is_file():

@@ -13,7 +13,17 @@ from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source, by_torchvision
 from tvae.data.roots import DEBIAN_FASHION, data_root, missing
 
-__all__ = ["CLASSES", "FASHION_MNIST", "MNIST", "PER_CLASS", "choose", "files", "full", "sample"]
+__all__ = [
+    "CLASSES",
+    "FASHION_MNIST",
+    "MNIST",
+    "PER_CLASS",
+    "choose",
+    "files",
+    "full",
+    "sample",
+    "sample_names",
+]
 
 _FOLDERS = MappingProxyType({"mnist": "MNIST", "fashion-mnist": "FashionMNIST"})
 CLASSES = MappingProxyType(
@@ -102,9 +112,14 @@ def choose(name: str, split: str, labels: torch.Tensor) -> torch.Tensor:
     return torch.tensor(sorted(kept))
 
 
+def sample_names(name: str, split: str) -> tuple[str, str]:
+    """File names of the images and of the labels of an embedded sample."""
+    return f"{name}-{split}-images.idx3.xz", f"{name}-{split}-labels.idx1.xz"
+
+
 def sample(name: str, split: str) -> Dataset:
     """The embedded sample: 6,000 (train) or 1,000 (test) images, (N, 1, 28, 28) uint8."""
-    images, labels = embedded.read(name, split)
+    images, labels = (embedded.read(file) for file in sample_names(name, split))
     return describe(
         name,
         "embedded",

@@ -18,7 +18,7 @@ import torch
 
 from tvae.data import idx
 
-__all__ = ["checksums", "first_by_hash", "pack", "read", "sample_bytes", "sample_names"]
+__all__ = ["checksums", "first_by_hash", "pack", "read", "sample_bytes"]
 
 # Every parameter is written out, so that the packed bytes hang on the algorithm and not on what a
 # preset means in some version of the library. Literals of grey images gain from pb = 0.
@@ -53,11 +53,6 @@ def pack(array: np.ndarray) -> bytes:
     )
 
 
-def sample_names(name: str, split: str) -> tuple[str, str]:
-    """File names of the images and of the labels of an embedded sample."""
-    return f"{name}-{split}-images.idx3.xz", f"{name}-{split}-labels.idx1.xz"
-
-
 def sample_bytes(file: str) -> bytes:
     """The bytes of a file of the `samples` folder, wherever the package is installed."""
     return (resources.files("tvae.data") / "samples" / file).read_bytes()
@@ -69,9 +64,6 @@ def checksums() -> dict[str, str]:
     return {file: digest for digest, file in (line.split() for line in lines)}
 
 
-def read(name: str, split: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images and labels of an embedded sample, uint8, as they were packed."""
-    images, labels = (
-        idx.decode(lzma.decompress(sample_bytes(file)), file) for file in sample_names(name, split)
-    )
-    return images, labels
+def read(file: str) -> torch.Tensor:
+    """The uint8 tensor of an embedded .xz file."""
+    return idx.decode(lzma.decompress(sample_bytes(file)), file)

@@ -31,7 +31,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import torch
 
-from tvae.data import glyphs
+from tvae.data import embedded
 from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source, by_torchvision
 from tvae.data.resampling import resize
@@ -42,6 +42,7 @@ __all__ = [
     "ENTRY",
     "FOLDER",
     "FULL",
+    "SAMPLE",
     "SMALL",
     "SMALL_TEST",
     "SMALL_TRAIN",
@@ -49,6 +50,7 @@ __all__ = [
     "find",
     "load",
     "one_shot",
+    "sample",
 ]
 
 FOLDER = "omniglot-py"
@@ -57,6 +59,11 @@ FULL = {"train": "images_background", "test": "images_evaluation"}
 SMALL = ("images_background_small1", "images_background_small2")
 SMALL_TRAIN = ("Balinese", "Early_Aramaic", "Greek", "Latin", "Sanskrit")
 SMALL_TEST = ("Japanese_(katakana)", "Korean", "Tagalog")
+#: The embedded sample: all drawings of so many characters, which are all, of these alphabets.
+SAMPLE = {
+    "train": {"Balinese": 24, "Early_Aramaic": 22, "Greek": 24, "Latin": 26, "Sanskrit": 42},
+    "test": {"Avesta": 26, "Sylheti": 28, "Syriac_(Serto)": 23},
+}
 DRAWERS = 20
 SIDE = 105  # of the drawings as they were made
 
@@ -293,6 +300,23 @@ def one_shot(root: Path | None = None, *, size: int = 28) -> OneShot:
     return OneShot(training, test, answers)
 
 
+def sample(split: str) -> Dataset:
+    """The embedded sample: 2,760 (train) or 1,540 (test) drawings, (N, 1, 28, 28) uint8."""
+    alphabets = SAMPLE[split]
+    groups = [alphabet for alphabet, count in alphabets.items() for _ in range(count)]
+    numbers = [number + 1 for count in alphabets.values() for number in range(count)]
+    return describe(
+        "omniglot",
+        "embedded",
+        split,
+        embedded.read(f"omniglot-{split}-images.idx3.xz")[:, None],
+        torch.arange(len(groups)).repeat_interleave(DRAWERS),
+        note=f"a sample, {len(groups)} characters of {len(alphabets)} alphabets, not the full set",
+        classes=[f"{group}/character{k:02}" for group, k in zip(groups, numbers, strict=True)],
+        groups=groups,
+    )
+
+
 def _download(root: Path) -> None:
     for background in (True, False):
         by_torchvision("Omniglot", root, background=background)
@@ -303,8 +327,8 @@ _SMALL_URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/pyth
 ENTRY = Entry(
     name="omniglot",
     title="Omniglot",
-    embedded=glyphs.load,
-    embedded_as="stand-in: glyphs",
+    embedded=sample,
+    embedded_as="sample in the package",
     read=load,
     find=find,
     sources=(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from platformdirs import user_cache_path
 
 __all__ = ["DEBIAN_FASHION", "DataNotFound", "data_root", "missing"]
 
@@ -28,13 +29,7 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     named = os.environ.get("TVAE_DATA")
     if named:
         return Path(named).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "tvae"
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "tvae"
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "tvae"
+    return user_cache_path("tvae", appauthor=False, opinion=False)
 
 
 def missing(name: str, places: Sequence[str | Path], remedy: str) -> DataNotFound:

@@ -1,0 +1,183 @@
+"""`portraits`: 3,625 portrait photographs in colour under open terms, eyes aligned.
+
+Looked for under the data root in `faces-open/`: `faces_open_rgb96_jpg.zip` with the photographs at
+96×96, eyes at (0.35, 0.43) and (0.65, 0.43) of the side, and `index.csv` with source, licence and
+attribution of each. The people are identifiable: the set is for training and figures, and neither
+names nor file names leave this module.
+
+In the usual crop of CelebA the eyes are at (0.37, 0.51) and (0.63, 0.51), closer together still than
+in the whole frame here. So the whole frame, reduced to 64×64, is the nearest thing to it; a smaller
+`crop` cuts the margin off.
+
+The split is by the SHA-256 of the file name, a fifth for testing. Caltech's photographs show the
+same few people many times; all of them train, so that these people are not on both sides.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tvae.data import embedded
+from tvae.data.celeba import decode_all
+from tvae.data.dataset import Dataset, describe
+from tvae.data.entries import Entry, Source
+from tvae.data.roots import data_root, missing
+
+__all__ = ["CLASSES", "ENTRY", "FOLDER", "SAMPLE", "choose", "find", "load", "pack", "sample"]
+
+FOLDER = "faces-open"
+CLASSES = ("congress", "ukparl", "senedd", "caltech")
+SAMPLE = {"train": 320, "test": 80}  # photographs of the embedded sample
+SIDE = 64
+_COLUMNS = 20  # of the sheet on which the sample is stored
+
+_FREE = "public domain"
+_NOTE = "identifiable people: for training and figures only"
+
+
+def find(split: str, source: str = "full", root: Path | None = None) -> tuple[Path, Path]:
+    """The archive and its index; an error if they are not there."""
+    folder = data_root(root) / FOLDER
+    archive, index = folder / "faces_open_rgb96_jpg.zip", folder / "index.csv"
+    if not archive.is_file() or not index.is_file():
+        raise missing(f"portraits ({split})", [archive, index], "put these two files there")
+    return archive, index
+
+
+def _part(source: str, file: str) -> str:
+    """The split that a photograph belongs to."""
+    fifth = hashlib.sha256(f"portraits/{file}".encode()).digest()[0] < 51
+    return "test" if fifth and source != "caltech" else "train"
+
+
+def _lines(index: Path) -> list[dict[str, str]]:
+    with index.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    wanted = {"source", "file_in_zip", "licence", "attribution"}
+    if not lines or not wanted <= lines[0].keys() or {x["source"] for x in lines} - {*CLASSES}:
+        raise ValueError(
+            f"{index} is damaged: expected lines with {', '.join(sorted(wanted))}, and sources "
+            f"among {', '.join(CLASSES)}."
+        )
+    return lines
+
+
+def _images(archive: Path, lines: list[dict[str, str]], crop: int, size: int) -> torch.Tensor:
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            files = [io.BytesIO(packed.read(x["file_in_zip"])) for x in lines]
+        return decode_all(files, crop, size)
+    except (zipfile.BadZipFile, zlib.error, KeyError, OSError) as error:
+        raise ValueError(f"{archive} is damaged or does not fit its index: {error}.") from error
+
+
+def load(
+    split: str = "train",
+    *,
+    source: str = "full",
+    root: Path | None = None,
+    terms: str | None = None,
+    crop: int = 96,
+    size: int = SIDE,
+) -> Dataset:
+    """Portraits (N, 3, size, size) uint8; labels number their sources.
+
+    Args:
+        terms: only photographs whose licence begins so: "public domain", "CC BY 3.0", "CC BY 4.0".
+        crop: side of the central square that is kept, 96 for the whole frame.
+        size: side of the result; 96 (and `crop` 96) gives the photographs as they are.
+    """
+    archive, index = find(split, source, root)
+    lines = _lines(index)
+    kept = [x for x in lines if terms is None or x["licence"].startswith(terms)]
+    if not kept:
+        there = ", ".join(sorted({x["licence"] for x in lines}))
+        raise ValueError(f"No portrait has the terms {terms!r}; there are: {there}.")
+    kept = [x for x in kept if _part(x["source"], x["file_in_zip"]) == split]
+    images = _images(archive, kept, crop, size)
+    due = sorted({x["attribution"] for x in kept if not x["licence"].startswith(_FREE)})
+    note = f"{terms or 'all terms'}, {_NOTE}" + (f"; credit: {'; '.join(due)}" if due else "")
+    return describe(
+        "portraits",
+        "zip",
+        split,
+        images,
+        torch.tensor([CLASSES.index(x["source"]) for x in kept]),
+        note=note,
+        classes=CLASSES,
+    )
+
+
+def choose(split: str, root: Path | None = None) -> torch.Tensor:
+    """The sample to be embedded, official photographs in the public domain: (n, 3, 64, 64) uint8."""
+    archive, index = find(split, root=root)
+    lines = [
+        x
+        for x in _lines(index)
+        if x["licence"].startswith(_FREE)
+        and x["attribution"] == "GPO Member Guide"
+        and _part(x["source"], x["file_in_zip"]) == split
+    ]
+    kept = embedded.first_by_hash(f"portraits/{split}", range(len(lines)), SAMPLE[split])
+    return _images(archive, [lines[k] for k in sorted(kept)], 96, SIDE)
+
+
+def pack(images: torch.Tensor) -> bytes:
+    """Images (n, 3, 64, 64) as one JPEG sheet, twenty in a row, without subsampled colours.
+
+    A block of a JPEG has 8×8 pixels, so that no photograph touches another. Lossless files would be
+    four times as large.
+    """
+    from PIL import Image
+
+    rows = images.reshape(-1, _COLUMNS, 3, SIDE, SIDE).permute(0, 3, 1, 4, 2)
+    sheet = rows.reshape(-1, _COLUMNS * SIDE, 3).contiguous().numpy()
+    with io.BytesIO() as buffer:
+        Image.fromarray(sheet).save(buffer, "jpeg", quality=90, subsampling=0, optimize=True)
+        return buffer.getvalue()
+
+
+def sample(split: str) -> Dataset:
+    """The embedded sample: 320 (train) or 80 (test) of the public domain, (N, 3, 64, 64) uint8."""
+    from PIL import Image
+
+    sheet = io.BytesIO(embedded.sample_bytes(f"portraits-{split}-images.jpg"))
+    with Image.open(sheet) as picture:
+        pixels = torch.from_numpy(np.array(picture.convert("RGB")))
+    images = pixels.reshape(-1, SIDE, _COLUMNS, SIDE, 3).permute(0, 2, 4, 1, 3)
+    images = images.reshape(-1, 3, SIDE, SIDE)
+    return describe(
+        "portraits",
+        "embedded",
+        split,
+        images,
+        torch.zeros(len(images), dtype=torch.int64),
+        note=f"a sample of the public-domain part, not the full set; {_NOTE}",
+        classes=CLASSES,
+    )
+
+
+ENTRY = Entry(
+    name="portraits",
+    title="portraits",
+    embedded=sample,
+    embedded_as="sample in the package",
+    read=load,
+    find=find,
+    sources=(Source("zip", FOLDER, by_hand="put faces_open_rgb96_jpg.zip and index.csv there"),),
+    known_shape=(3, SIDE, SIDE),
+    known_counts=(3028, 597),
+    shared_classes=False,  # the source of a photograph is no class of faces
+    terms=(
+        "US Congress: public domain; UK Parliament: CC BY 3.0; Senedd: CC BY 4.0; Caltech: CC BY 4.0 "
+        "by what is known"
+    ),
+)
