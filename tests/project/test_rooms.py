@@ -47,7 +47,7 @@ def upwards(source: str, module: str) -> list[str]:
     here = module.split(".")[1]
     found = []
     for line, name in imports(source, module):
-        there = (name.split(".") + [""])[1]
+        there = [*name.split("."), ""][1]
         if there in (here, "", "__version__"):
             continue
         if FLOOR.get(there, len(FLOORS)) >= FLOOR[here]:
@@ -65,7 +65,9 @@ def test_dependencies_run_downwards_only(root: Path) -> None:
     found = []
     for path in sorted((root / "tvae").rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
-        if len(parts) > 2 or parts[-1] != "__init__":  # tvae/__init__.py hands on names of all rooms
+        if (
+            len(parts) > 2 or parts[-1] != "__init__"
+        ):  # tvae/__init__.py hands on names of all rooms
             found += upwards(path.read_text(encoding="utf-8"), ".".join(parts))
     assert not found, "\n".join(found)
 
