@@ -50,6 +50,7 @@ __all__ = [
     "Residual",
     "Tridiagonal",
     "build",
+    "check_even",
     "find",
     "letters",
     "nearest_dimension",
@@ -211,16 +212,21 @@ def rotate_blocks(z: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
     return torch.stack((cos * a - sin * b, sin * a + cos * b), -1).flatten(-2)
 
 
+def check_even(letter: str, d: int) -> None:
+    """Refuse an odd dimension for an action that turns pairs of coordinates."""
+    if d % 2:
+        raise ValueError(
+            f"The action {letter} turns pairs of coordinates, so d must be even: "
+            f"use d = {d + 1} instead of {d}."
+        )
+
+
 class _BlockAction(Action):
     """What M and MA share: an even dimension and one angle for each pair."""
 
     @classmethod
     def size_of_tau(cls, d: int) -> int:
-        if d % 2:
-            raise ValueError(
-                f"The action {cls.letter} turns pairs of coordinates, so d must be even: "
-                f"use d = {d + 1} instead of {d}."
-            )
+        check_even(cls.letter, d)
         return d // 2
 
 

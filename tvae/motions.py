@@ -23,7 +23,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from tvae.actions import Action, register, rotate_blocks
+from tvae.actions import Action, check_even, register, rotate_blocks
 
 __all__ = ["Flow", "Motion", "SharedAction", "SharedShift", "Turn"]
 
@@ -69,13 +69,13 @@ class _Blocks(SharedAction):
 
     def __init__(self, d: int, k: int = K) -> None:
         super().__init__(d, k)
-        if d % 2:
-            raise ValueError(
-                f"The action {self.letter} turns pairs of coordinates, so d must be even: "
-                f"use d = {d + 1} instead of {d}."
-            )
         self.skew = nn.Parameter(torch.zeros(d, d))
         self.omega = nn.Parameter(torch.empty(d // 2, k).normal_(0, self.scales["omega"]))
+
+    @classmethod
+    def size_of_tau(cls, d: int) -> int:
+        check_even(cls.letter, d)
+        return K
 
     @property
     def basis(self) -> Tensor:
