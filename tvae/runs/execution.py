@@ -15,7 +15,7 @@ import torch
 
 from tvae import data, training
 from tvae.data import Dataset
-from tvae.paper import METRICS
+from tvae.evaluation import METRICS
 from tvae.runs import ledger
 from tvae.runs.name import RunName
 from tvae.runs.sweep import Job

@@ -28,8 +28,8 @@ from typing import Any
 import jsonschema
 import pandas as pd
 
+from tvae.evaluation import METRICS
 from tvae.files import atomic_write
-from tvae.paper import METRICS
 from tvae.runs.name import RunName
 
 __all__ = [
