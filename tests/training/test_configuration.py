@@ -94,7 +94,7 @@ def test_a_configuration_survives_json(dataset, action, residual, half, seed, pr
     config = RunConfig.from_preset(
         dataset,
         action=action,
-        residual=residual and action != "A",
+        residual=residual and actions.find(action).has_residual,
         d=2 * half,
         seed=seed,
         preset=preset,
