@@ -14,6 +14,8 @@ import render
 
 import tvae
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def extension(root: Path) -> ModuleType:
