@@ -17,7 +17,8 @@ TAG ?=
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: help env book site serve execute test bench colab package publish browser address clean
+.PHONY: help env book site serve execute lint check test bench colab package publish browser
+.PHONY: address clean
 
 help: ## show this list
 	@echo "The T-VAE book. Two commands suffice: make test, make book."
@@ -55,10 +56,16 @@ serve: $(STAMP) ## the site on localhost, rendered again when a page changes
 execute: $(STAMP) ## refresh the outputs stored in the chapters (CHAPTER=04_bound for one)
 	$(BIN)/python scripts/execute.py $(if $(CHAPTER),book/$(basename $(notdir $(CHAPTER))).ipynb)
 
-test: $(STAMP) ## linter, type checker, tests, and all chapters compared with their stored outputs
+lint: $(STAMP) ## linters of the code and of the book, type checker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/lint_book.py
 	$(BIN)/mypy
+
+check: lint ## linters, type checker and the fast tests, for every edit: under two minutes
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadscope -m "not slow" tests
+
+test: lint ## linters, type checker, all tests, and all chapters compared with their stored outputs
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope \
 		--nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg tests book
 

@@ -126,7 +126,7 @@ def check_code(notebook: Any) -> Iterator[Finding]:
                     drawn and "generator" not in given
                 ):
                     yield n, f"{name} uses the global generator; pass generator=..."
-    if sum(bool(re.search(r"^\s*assert ", cell.source, re.M)) for _, cell in code) < 3:
+    if sum(bool(re.search(r"^\s*(assert |check\()", cell.source, re.M)) for _, cell in code) < 3:
         yield (
             None,
             "fewer than three cells assert anything; claims that numbers support are checked",

@@ -1,9 +1,28 @@
-"""The files of the project, for tests that look at all of them."""
+"""The files of the project and the rooms of the package, for tests that look at all of them."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+
+# The rooms of the package, from the ground up. A module may import its own room and those in the
+# lines before. Rooms that share a line do not know each other.
+FLOORS: tuple[set[str], ...] = (
+    {"seeding", "checks", "files", "text"},
+    {"layers"},
+    {"networks"},
+    {"actions"},
+    {"motions"},
+    {"models"},
+    {"objective"},
+    {"data", "transforms"},
+    {"evaluation", "training"},
+    {"runs"},
+    {"paper"},
+    {"experiments"},
+    {"cli", "estimator"},
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 
 def tracked(root: Path) -> list[Path]:

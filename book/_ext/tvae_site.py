@@ -1,7 +1,8 @@
 """What this book needs beyond its theme: the address, the API pages, the status table.
 
 - The repository's address is read from `pyproject.toml`, so that it stands nowhere else.
-- Every module of `tvae` gets a page, found by walking the package: none can be forgotten.
+- Every module of `tvae` gets a page, found by walking the package: none can be forgotten. Modules
+  whose names begin with an underscore are private and not shown.
 - The status table comes from `status.json`, which the execution of the chapters writes.
 - Types of other packages, which cannot be linked without a network, become plain text; an
   unknown name of `tvae` itself stays an error.
@@ -33,6 +34,18 @@ else:
     import tomli as tomllib
 
 import tvae
+
+# The floors from the roof down; tests/project/test_rooms.py checks that imports lead downwards.
+HOUSE = (
+    "cli estimator",
+    "experiments",
+    "paper",
+    "runs",
+    "training evaluation",
+    "transforms data",
+    "objective models motions actions networks layers",
+    "seeding checks files text",
+)
 
 
 def modules() -> dict[str, list[str]]:
@@ -247,16 +260,54 @@ def _exists(name: str) -> bool:
         return False
 
 
-class Modules(SphinxDirective):
-    """A table of all modules with what each is for."""
+def house() -> list[list[str]]:
+    """The rooms floor by floor, the roof first; an error names a module that has no floor."""
+    floors = [[f"tvae.{room}" for room in floor.split()] for floor in HOUSE]
+    lost = set(modules()) ^ {"tvae", *itertools.chain(*floors)}
+    if lost:
+        raise ValueError(f"HOUSE in tvae_site.py and the package differ in {sorted(lost)}.")
+    return floors
+
+
+def picture() -> str:
+    """The house as an inline SVG: drawn in the colour of the text, so that it suits any theme."""
+    width, height, top = 720, 44, 40
+    floors = house()
+    bottom = top + height * len(floors) + 2
+    parts = [
+        f'<svg class="tvae-house" viewBox="0 0 {width} {bottom}" width="100%" role="img" '
+        'aria-labelledby="tvae-house-title tvae-house-text" fill="none" stroke="currentColor">',
+        '<title id="tvae-house-title">The rooms of the package</title>',
+        '<desc id="tvae-house-text">A house; each floor uses only those below it. From the top: '
+        f"{'; '.join(', '.join(floor) for floor in floors)}.</desc>",
+        f'<path d="M1 {top} L{width / 2} 2 L{width - 1} {top}"/>',
+    ]
+    for number, floor in enumerate(floors):
+        wide, y = (width - 2) / len(floor), top + number * height
+        for place, room in enumerate(floor):
+            x = 1 + place * wide
+            parts.append(
+                f'<a href="api/{room}.html"><rect x="{x:.1f}" y="{y}" width="{wide:.1f}" '
+                f'height="{height}" pointer-events="all"/><text x="{x + wide / 2:.1f}" '
+                f'y="{y + height / 2 + 5}" text-anchor="middle" fill="currentColor" stroke="none" '
+                f'font-size="15">{room.removeprefix("tvae.")}</text></a>'
+            )
+    return "\n".join([*parts, "</svg>"])
+
+
+class House(SphinxDirective):
+    """A picture of the rooms, and below it what each is for, with its modules."""
 
     def run(self) -> list[nodes.Node]:
-        lines = ["| module | what it is for |", "|---|---|"]
-        lines += [f"| {{doc}}`{page} </book/api/{page}>` | {summary(page)} |" for page in modules()]
+        lines = ["| room | what it is for | its modules |", "|---|---|---|"]
+        pages = modules()
+        for page in ["tvae", *itertools.chain(*house())]:
+            inside = ", ".join(name.rsplit(".", 1)[1] for name in pages[page] if name != page)
+            lines.append(f"| {{doc}}`{page} </book/api/{page}>` | {summary(page)} | {inside} |")
         container = nodes.container()
-        self.content = self.content.__class__(lines, "tvae-modules")
+        self.content = self.content.__class__(lines, "tvae-house")
         self.state.nested_parse(self.content, self.content_offset, container)
-        return container.children
+        return [nodes.raw("", picture(), format="html"), *container.children]
 
 
 class Status(SphinxDirective):
@@ -290,6 +341,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", mark_code, priority=100)
     app.connect("autodoc-skip-member", skip)
     app.connect("missing-reference", resolve)
-    app.add_directive("tvae-modules", Modules)
+    app.add_directive("tvae-house", House)
     app.add_directive("tvae-status", Status)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

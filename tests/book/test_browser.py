@@ -23,9 +23,10 @@ import render
 from playwright.sync_api import Page, sync_playwright
 
 CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason="needs Chromium: apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium: apt-get install chromium"),
+]
 
 # Of the theme itself, on pages without any error of ours.
 KNOWN = ("THEBE_JS_URL' has already been declared", "Got invalid theme mode")

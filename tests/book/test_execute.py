@@ -15,6 +15,8 @@ import pytest
 import setup_cell
 from nbformat import v4
 
+pytestmark = pytest.mark.slow
+
 PARAMETERS = 'preset = "quick"  # quick, book or paper\nseed = 0\ndevice = "auto"'
 
 

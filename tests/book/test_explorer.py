@@ -25,6 +25,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 import tvae
 from tvae.transforms import Parameters, Triplets, get_family, homographies, warp
 
+pytestmark = pytest.mark.slow
+
 CHROMIUM = Path("/usr/bin/chromium")
 needs_chromium = pytest.mark.skipif(
     not CHROMIUM.exists(), reason="needs Chromium: apt-get install chromium"

@@ -18,6 +18,8 @@ import nbformat
 import project
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CHAPTERS = project.chapters()
 
 chapters = pytest.mark.parametrize("path", CHAPTERS, ids=[p.stem for p in CHAPTERS])

@@ -11,6 +11,8 @@ import yaml
 
 from tvae.runs import sweep
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def cells(root: Path) -> list[Any]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import pkgutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import render
+from repository import FLOOR
 
 import tvae
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +40,30 @@ def test_every_module_has_its_place(extension: ModuleType, root: Path) -> None:
         if not any(part.startswith("_") for part in name.split(".")):
             files.add(name)
     assert shown == files
+
+
+def test_the_house_has_every_room_on_its_floor(extension: ModuleType) -> None:
+    """The picture agrees with the order that `tests/project/test_rooms.py` holds the imports to."""
+    floors = [[room.removeprefix("tvae.") for room in floor] for floor in extension.house()]
+    assert {room for floor in floors for room in floor} == set(FLOOR)
+    heights = [{FLOOR[room] for room in floor} for floor in floors]
+    for upper, lower in itertools.pairwise(heights):
+        assert min(upper) > max(lower)
+    drawn = ElementTree.fromstring(extension.picture())
+    names = [text.text for text in drawn.iter("text")]
+    assert names == [room for floor in floors for room in floor]
+    colours = {part.get(kind) for part in drawn.iter() for kind in ("fill", "stroke")}
+    assert colours <= {None, "none", "currentColor"}  # nothing that a dark page would hide
+    assert {link.get("href") for link in drawn.iter("a")} == {f"api/tvae.{n}.html" for n in names}
+
+
+def test_private_modules_are_not_shown(extension: ModuleType, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "_hidden.py").write_text('"""Private."""')
+    (tmp_path / "shown.py").write_text('"""Public."""')
+    monkeypatch.setattr(tvae, "__path__", [*tvae.__path__, str(tmp_path)])
+    assert "tvae.shown" in extension.modules() and "tvae._hidden" not in extension.modules()
+    with pytest.raises(ValueError, match="shown"):  # a new room is given its floor
+        extension.house()
 
 
 def test_public_names_exist(extension: ModuleType) -> None:

@@ -23,6 +23,8 @@ import pytest
 from nbformat import v4
 from repository import tracked
 
+pytestmark = pytest.mark.slow
+
 CHAPTERS = project.chapters()
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 

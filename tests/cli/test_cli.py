@@ -97,6 +97,7 @@ def test_train_prints_a_table(tmp_path, capsys):
     assert isinstance(tvae.load(folder), tvae.models.TVAE)
 
 
+@pytest.mark.slow
 def test_resume_goes_on_to_more_epochs_and_matches_an_uninterrupted_run(plain, tmp_path, capsys):
     folder = tmp_path / "two"
     words = "train --dataset mnist --model vae --d 2 --epochs 2 --batch-size 3001"
@@ -109,6 +110,7 @@ def test_resume_goes_on_to_more_epochs_and_matches_an_uninterrupted_run(plain, t
         assert torch.equal(a, b), name
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_run_of_one_and_continue_it(tmp_path):
     """The commands as typed: Fabric starts each of them once more for the second process."""
     hidden = ("TVAE_MAX_STEPS", "MASTER_PORT", "MASTER_ADDR", "LOCAL_RANK", "WORLD_SIZE")
@@ -140,6 +142,7 @@ def test_two_processes_make_the_run_of_one_and_continue_it(tmp_path):
         assert (weight - two.weights[name]).abs().mean() < 2e-5, name
 
 
+@pytest.mark.slow
 def test_a_run_continues_in_the_precision_it_began_with(tmp_path, capsys):
     folder = tmp_path / "run"
     words = "train --dataset mnist --model vae --d 2 --epochs 1 --batch-size 3001"
@@ -352,6 +355,7 @@ def test_report(tmp_path, capsys):
     assert f"{entry(job)['metrics']['mll']:.2f}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_sweep_dry_run_lists_runs_with_their_cost(tmp_path, capsys):
     path = tmp_path / "sweep.yaml"
     path.write_text(yaml.safe_dump({"datasets": "mnist", "models": ["vae", "tvae", "pca"], "d": 2}))

@@ -36,6 +36,7 @@ def colours(split: str) -> Dataset:
     return describe("colours", "made", split, images, torch.arange(count))
 
 
+@pytest.mark.slow
 def test_an_entry_of_ones_own_is_found_from_the_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "_OWN", {})
     register("colours", shared_classes=False)(colours)

@@ -296,6 +296,7 @@ def test_data_root_follows_argument_then_environment_then_cache(
     assert data_root().is_relative_to(Path.home()) and data_root().name == "tvae"
 
 
+@pytest.mark.slow
 def test_importing_the_package_does_not_import_torchvision_or_scipy() -> None:
     code = (
         "import sys, tvae.data; tvae.data.load('mnist', 'test', source='embedded');"

@@ -86,6 +86,7 @@ def copy(root: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_address_command_moves_every_copy(root: Path, tmp_path: Path) -> None:
     there = copy(root, tmp_path / "project")
     old = project.address(root).removeprefix("https://github.com/")
@@ -102,6 +103,7 @@ def test_address_command_moves_every_copy(root: Path, tmp_path: Path) -> None:
     assert "Nothing to change" in again.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["", "github.com/a/b", "https://example.org/a/b", "a/b"])
 def test_address_command_refuses_what_colab_cannot_open(
     root: Path, tmp_path: Path, wrong: str
@@ -166,7 +168,7 @@ def test_make_without_target_is_help(root: Path) -> None:
     assert shown.returncode == 0
     assert shown.stdout == make("help", root=root).stdout
     targets = set(re.findall(r"^  make ([a-z]+)", shown.stdout, re.M))
-    assert {"book", "site", "execute", "test", "bench", "clean", "address", "help"} <= targets
+    assert {"book", "site", "execute", "check", "test", "bench", "clean", "address"} <= targets
 
 
 def test_make_passes_its_arguments_on(root: Path) -> None:
@@ -178,7 +180,21 @@ def test_make_passes_its_arguments_on(root: Path) -> None:
     assert "--preset" not in make(*dry, "book", root=root).stdout
     one = make(*dry, "execute", "CHAPTER=book/04_bound.ipynb", root=root).stdout
     assert "execute.py book/04_bound.ipynb" in one
-    assert "nbval" in make(*dry, "test", root=root).stdout
+    everything, fast = (make(*dry, target, root=root).stdout for target in ("test", "check"))
+    assert "nbval" in everything and "not slow" in fast
+    for linter in ("ruff check", "ruff format", "mypy", "lint_book.py"):
+        assert linter in everything and linter in fast
+
+
+def test_hooks_run_the_linters_of_the_makefile_and_download_nothing(root: Path) -> None:
+    (local,) = yaml.safe_load((root / ".pre-commit-config.yaml").read_text())["repos"]
+    assert local["repo"] == "local" and {h["language"] for h in local["hooks"]} == {"system"}
+    commands = re.findall(
+        r"^\t\$\(BIN\)/(.+)$",
+        (root / "Makefile").read_text().split("lint:")[1].split("check:")[0],
+        re.M,
+    )
+    assert [h["entry"].replace(".venv/bin/", "") for h in local["hooks"]] == commands
 
 
 @pytest.mark.slow

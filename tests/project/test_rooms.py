@@ -7,25 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-# From the ground up. A module may import its own room and those in the lines before. Rooms that
-# share a line do not know each other.
-FLOORS: tuple[set[str], ...] = (
-    {"seeding", "checks", "files", "text"},
-    {"layers"},
-    {"networks"},
-    {"actions"},
-    {"motions"},
-    {"models"},
-    {"objective"},
-    {"data", "transforms"},
-    {"evaluation", "training"},
-    {"runs"},
-    {"paper"},
-    {"experiments"},
-    {"cli", "estimator"},
-)
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+from repository import FLOOR, FLOORS
 
 
 def imports(source: str, module: str) -> Iterator[tuple[int, str]]:

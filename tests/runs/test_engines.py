@@ -21,6 +21,8 @@ import yaml
 from tvae.runs import engines, ledger, sweep
 from tvae.runs.execution import locked
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "preset": "quick",
     "datasets": ["mnist"],

@@ -123,6 +123,7 @@ def test_a_module_that_cannot_be_imported_is_named(
     assert plugins.load() == ()
 
 
+@pytest.mark.slow
 def test_a_sweep_with_a_data_set_a_family_and_an_action_of_ones_own(tmp_path: Path) -> None:
     """In processes of their own: the sweep and its worker know the module by the variable alone."""
     (tmp_path / "mine.py").write_text(textwrap.dedent(MINE))

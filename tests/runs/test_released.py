@@ -174,6 +174,7 @@ def _agrees(found, held, names):
             assert abs(found[name] - held[name]) <= margin, name
 
 
+@pytest.mark.slow
 def test_metrics_of_the_rounded_weights_agree_with_the_ledger(tmp_path):
     job = Job(
         "mnist",

@@ -194,6 +194,7 @@ except checkpoints.SaveError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs limits on the size of files")
 def test_a_write_the_system_refuses_loses_nothing(tmp_path):
     code = textwrap.dedent(LIMITED)
@@ -226,6 +227,7 @@ def test_leftovers_of_killed_runs_are_swept_away(tmp_path):
         assert names(tmp_path) == [".lock", "epoch-00001"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs file locks")
 def test_two_processes_cannot_share_a_run_folder(tmp_path):
     code = (

@@ -13,6 +13,8 @@ import torch
 from tvae.models import TVAE
 from tvae.runs.trained import load
 
+pytestmark = pytest.mark.slow
+
 
 # `ddp` starts this program a second time, `ddp_fork` (the one for notebooks) forks it twice
 @pytest.fixture(scope="module", params=[("tvae", "ddp"), ("vae+", "ddp_fork")])

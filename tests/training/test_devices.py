@@ -26,6 +26,7 @@ print(kept, before, faults())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's allocator is what is set")
 def test_freed_memory_is_used_again_without_page_faults():
     command = [sys.executable, "-c", PROGRAM]

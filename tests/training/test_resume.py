@@ -9,7 +9,10 @@ import pytest
 
 from tvae.training import checkpoints
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -123,6 +123,7 @@ def test_the_loop_is_the_plain_loop_written_out(kind):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=2e-5, msg=name)
 
 
+@pytest.mark.slow
 def test_training_learns():
     model = vae(d=4)
     history = fit(model, pictures(200), epochs=15, learning_rate=3e-3, batch_size=20, device="cpu")
@@ -276,6 +277,7 @@ for precision in ("32-true", "64-true", "bf16-mixed", "bf16-true"):
 """
 
 
+@pytest.mark.slow
 def test_other_precisions_train():
     # In a process of its own, without AMX: some virtual machines announce these instructions for
     # half precision and then stop the process that uses them.
