@@ -232,7 +232,7 @@ def test_report(tmp_path, capsys):
     ledger.write(entry(job), tmp_path)
     words = ["report", "--results", str(tmp_path), "--d", "25", "--action", "A"]
     assert main([*words, "--format", "markdown"]) == 0
-    assert f"{entry(job)['metrics']['mll']:.2f}" in capsys.readouterr().out
+    assert f"{entry(job).metrics['mll']:.2f}" in capsys.readouterr().out
 
 
 def test_sweep_dry_run_lists_runs_with_their_cost(tmp_path, capsys):
