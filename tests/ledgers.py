@@ -6,12 +6,18 @@ import random
 from typing import Any
 
 from tvae.paper import METRICS
+from tvae.runs.ledger import Entry
 from tvae.runs.name import RunName
 from tvae.runs.sweep import Job
 
 
-def entry(job: Job, *, status: str = "ok", seed: int = 0) -> dict[str, Any]:
-    """A valid entry of this job with made-up metrics; None where the model has no such metric."""
+def entry(job: Job, *, status: str = "ok", seed: int = 0, **changes: Any) -> Entry:
+    """An entry of this job with made-up metrics, single fields replaced."""
+    return Entry.checked({**values(job, status=status, seed=seed), **changes})
+
+
+def values(job: Job, *, status: str = "ok", seed: int = 0) -> dict[str, Any]:
+    """The plain values of a valid entry; None where the model has no such metric."""
     draw = random.Random(f"{job.name}{seed}")
     metrics: dict[str, float | None] = {}
     for name in METRICS:

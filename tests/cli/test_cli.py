@@ -352,7 +352,7 @@ def test_report(tmp_path, capsys):
     ledger.write(entry(job), tmp_path)
     words = ["report", "--results", str(tmp_path), "--d", "25", "--action", "A"]
     assert main([*words, "--format", "markdown"]) == 0
-    assert f"{entry(job)['metrics']['mll']:.2f}" in capsys.readouterr().out
+    assert f"{entry(job).metrics['mll']:.2f}" in capsys.readouterr().out
 
 
 @pytest.mark.slow

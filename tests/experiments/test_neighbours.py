@@ -80,7 +80,7 @@ def test_table_shows_what_the_ledger_holds(tmp_path):
     for label, index in (("A", (25, "A")), ("VAE+", (25, "VAE+")), ("pixels", (784, "pixels"))):
         entry = comparison.best("mnist", label, 25, tmp_path)
         assert entry is not None
-        metrics = entry["metrics"]
+        metrics = entry.metrics
         assert table.loc[index, ("MNIST", "out, ours")] == f"{metrics['knn_out']:.3f}"
         assert table.loc[index, ("MNIST", "in, ours")] == f"{metrics['knn_in']:.3f}"
         assert table.loc[index, ("Fashion-MNIST", "out, ours")] == ""
@@ -93,7 +93,7 @@ def test_leads(tmp_path):
     found = nb.leads(rows, "mnist", "A", "VAE+")
     ours = [comparison.best("mnist", label, 25, tmp_path) for label in ("A", "VAE+")]
     assert found["paper"] == pytest.approx(0.82 - 0.76)  # the paper's Table 2
-    assert found["ledger"] == ours[0]["metrics"]["knn_out"] - ours[1]["metrics"]["knn_out"]
+    assert found["ledger"] == ours[0].metrics["knn_out"] - ours[1].metrics["knn_out"]
     against = nb.leads(rows, "mnist", "A", "pixels")
     assert math.isnan(against["paper"]) and not math.isnan(against["ledger"])
     assert nb.leads(rows, "mnist", "A", "VAE+", 10)["paper"] == pytest.approx(0.62 - 0.65)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from ledgers import entry
+from ledgers import entry, values
 
 from tvae.evaluation.statistics import bootstrap
 from tvae.experiments import stability
@@ -106,10 +106,10 @@ def test_bootstrap_covers_the_true_ratio():
 
 def put(results, model, action, seed, status="ok", **changes):
     job = Job("mnist", model, action, seed=seed, tag="stability", **changes)
-    made = entry(job, status=status)
-    made["data"]["test"] = {**made["data"]["train"], "split": "test"}
-    made["curve"] = [{"epoch": e, "test_nllx0": 100.0 + seed - e} for e in (1, 2, 3)]
-    ledger.write(made, results)
+    train = values(job)["data"]["train"]
+    curve = [{"epoch": e, "test_nllx0": 100.0 + seed - e} for e in (1, 2, 3)]
+    data = {"train": train, "test": {**train, "split": "test"}}
+    ledger.write(entry(job, status=status, data=data, curve=curve), results)
 
 
 def test_from_ledger_takes_what_is_there_and_names_what_is_not(tmp_path):

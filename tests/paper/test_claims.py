@@ -120,10 +120,11 @@ def filled(tmp_path):
         ("tvae", "A", 25, "while"),
         ("vae+", None, 25, "while"),
     ):
-        value = entry(Job("mnist", model, action, d=d, preset="book", tag=tag))
-        value["standard_errors"] = {"knn_out": 0.04 if model == "vae+" else 0.03}
+        error = {"knn_out": 0.04 if model == "vae+" else 0.03}
+        job = Job("mnist", model, action, d=d, preset="book", tag=tag)
+        value = entry(job, standard_errors=error)
         ledger.write(value, tmp_path)
-        made[action or model, tag] = value["metrics"]["knn_out"]
+        made[action or model, tag] = value.metrics["knn_out"]
     tables = [comparison.rows(results=tmp_path, schedule=s) for s in comparison.schedules(tmp_path)]
     assert len(tables) == 2
     return tables, made

@@ -6,7 +6,7 @@ import itertools
 
 import pandas as pd
 import pytest
-from ledgers import entry
+from ledgers import values
 
 from tvae import paper
 from tvae.paper import comparison, report
@@ -20,12 +20,13 @@ def job(tag="", preset="book", model="tvae", action="A", **more):
 
 
 def write(results, made, steps=None, status="ok"):
-    value = entry(made, status=status)
+    value = values(made, status=status)
     value["data"]["train"]["note"] = "a third" if made.dataset == "omniglot" else ""
     if steps is not None:
         value["training"]["steps"] = steps
-    ledger.write(value, results)
-    return value
+    made_entry = ledger.Entry.checked(value)
+    ledger.write(made_entry, results)
+    return made_entry
 
 
 # From the best to the worst: each must be chosen when all that come before are absent.
@@ -44,13 +45,8 @@ def test_preference(tmp_path, first):
     for order, folder in ((1, tmp_path / "a"), (-1, tmp_path / "b")):
         for made, steps in CHAIN[first:][::order]:
             write(folder, made, steps)
-        assert comparison.best("mnist", "A", 25, folder)["configuration"] == json_like(
-            CHAIN[first][0].configuration()
-        )
-
-
-def json_like(configuration):
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in configuration.items()}
+        found = comparison.best("mnist", "A", 25, folder)
+        assert found.configuration.to_dict() == CHAIN[first][0].configuration()
 
 
 @pytest.mark.parametrize(
@@ -101,7 +97,7 @@ def test_labels_and_dimensions(tmp_path):
 def test_a_change_of_the_ledger_is_seen_and_an_answer_is_ones_own(tmp_path):
     shorter = write(tmp_path, job("shorter"), 20)
     found = comparison.best("mnist", "A", 25, tmp_path)
-    found["metrics"]["mll"] = -1.0
+    found.metrics["mll"] = -1.0
     assert comparison.best("mnist", "A", 25, tmp_path) == shorter
     longer = write(tmp_path, job("longer"), 30)
     assert comparison.best("mnist", "A", 25, tmp_path) == longer
@@ -156,14 +152,14 @@ def test_rows_hold_what_best_finds(tmp_path):
         assert found in written
         for metric in paper.METRICS:
             for column, source in ((metric, "metrics"), (f"{metric}_se", "standard_errors")):
-                value = found[source].get(metric)
+                value = getattr(found, source).get(metric)
                 assert row[column] == value if value is not None else pd.isna(row[column])
-        assert row["seconds"] == sum(found["seconds"].values())
-        assert row["preset"] == found["configuration"]["preset"]
-        assert row["tag"] == found["configuration"]["tag"]
-        assert row["images"] == found["data"]["train"]["count"]
-        assert row["part"] == found["data"]["train"]["note"]
-        steps = found["training"].get("steps")
+        assert row["seconds"] == found.seconds.total
+        assert row["preset"] == found.configuration.preset
+        assert row["tag"] == found.configuration.tag
+        assert row["images"] == found.data["train"].count
+        assert row["part"] == found.data["train"].note
+        steps = found.training.get("steps")
         assert row["steps"] == steps if steps is not None else pd.isna(row["steps"])
 
 
@@ -191,7 +187,7 @@ def test_text_shows_every_number_of_the_slice(tmp_path):
     printed = paper.row("mnist", "tvae", "A", False, 25)
     start = next(i for i, line in enumerate(lines) if line.startswith("A "))
     for metric in paper.METRICS:
-        ours, theirs = made["metrics"][metric], printed[metric]
+        ours, theirs = made.metrics[metric], printed[metric]
         assert report.number(theirs, metric) in lines[start]
         assert report.number(ours, metric) in lines[start + 1]
         assert report.number(ours - theirs, metric, sign=True) in lines[start + 3]
@@ -240,8 +236,8 @@ def test_schedules_keep_runs_apart_that_were_trained_differently(tmp_path):
     assert comparison.schedules(tmp_path) == order
     for schedule in order:
         table = comparison.rows("mnist", 25, tmp_path, schedule=schedule).set_index("label")
-        assert table.loc["A", "mll"] == made[schedule]["metrics"]["mll"]
-        assert table.loc["pixels", "knn_out"] == pixels["metrics"]["knn_out"]
+        assert table.loc["A", "mll"] == made[schedule].metrics["mll"]
+        assert table.loc["pixels", "knn_out"] == pixels.metrics["knn_out"]
         assert pd.isna(table.loc["VAE", "mll"]) == (schedule != ("book", "shorter"))
 
 
@@ -250,11 +246,11 @@ def test_a_seed_leaves_its_own_runs_and_the_baselines(tmp_path):
     other = write(tmp_path, job("shorter", seed=2), 20)
     pixels = write(tmp_path, job(model="pixels", d=784))
     for seed, its in {**made, 2: other}.items():
-        its["metrics"]["mll"] = 100.0 + seed
+        its.metrics["mll"] = 100.0 + seed
         ledger.write(its, tmp_path)
         table = comparison.rows("mnist", 25, tmp_path, seed=seed).set_index("label")
         assert table.loc["A", "mll"] == 100 + seed
-        assert table.loc["pixels", "knn_out"] == pixels["metrics"]["knn_out"]
+        assert table.loc["pixels", "knn_out"] == pixels.metrics["knn_out"]
         strict = comparison.rows("mnist", 25, tmp_path, schedule=("book", ""), seed=seed)
         assert pd.isna(strict.set_index("label").loc["A", "mll"]) == (seed == 2)
     assert comparison.rows("mnist", 25, tmp_path, seed=3).set_index("label")["mll"].isna().all()
@@ -266,7 +262,7 @@ def test_compact_has_one_line_a_row(tmp_path):
     lines = comparison.compact(table, ["mll", "knn_in"]).splitlines()
     assert len(lines) == 2 + 33
     assert "elbo" not in lines[0] and "mll" in lines[0]
-    ours, theirs = made["metrics"]["mll"], paper.row("omniglot", "tvae", "A", False, 25)["mll"]
+    ours, theirs = made.metrics["mll"], paper.row("omniglot", "tvae", "A", False, 25)["mll"]
     starred = [line for line in lines if line.endswith("*")]
     numbers = [report.number(v, "mll") for v in (theirs, ours)]
     numbers.append(report.number(ours - theirs, "mll", sign=True))

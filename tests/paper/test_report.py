@@ -35,7 +35,7 @@ def test_difference_is_ours_minus_the_papers(results):
     assert set(found["metric"]) == set(paper.METRICS)
     printed = paper.row("mnist", "tvae", "A", False, 25)
     for _, row in found.iterrows():
-        ours = entry(JOBS[0])["metrics"][row["metric"]]
+        ours = entry(JOBS[0]).metrics[row["metric"]]
         assert row["ours"] == ours
         assert row["paper"] == printed[row["metric"]]
         assert row["difference"] == pytest.approx(ours - printed[row["metric"]])
@@ -61,11 +61,11 @@ def test_baselines_have_no_printed_numbers(results):
 def test_every_number_of_the_slice_is_shown_and_deleting_a_file_removes_its_row(results, format):
     text = report.report(results, format=format)
     for job in JOBS[:-1]:
-        for name, value in entry(job)["metrics"].items():
+        for name, value in entry(job).metrics.items():
             if value is not None:
                 assert f"{value:.3f}" if name.startswith("knn") else f"{value:.2f}" in text
     assert "smoke: 1 runs, 1 ok" in text
-    gone = entry(JOBS[0])["metrics"]["mll"]
+    gone = entry(JOBS[0]).metrics["mll"]
     (results / f"{JOBS[0].name}.json").unlink()
     after = report.report(results, format=format)
     assert f"{gone:.2f}" in text and f"{gone:.2f}" not in after

@@ -31,7 +31,7 @@ def test_every_run_of_a_sweep_is_in_the_ledger(name):
     jobs = sweep.load(SWEEPS / f"{name}.yaml")
     found = [ledger.find(job.configuration()) for job in jobs]
     assert [job for job, entry in zip(jobs, found, strict=True) if entry is None] == []
-    assert {entry["status"] for entry in found if entry} == {"ok"}
+    assert {entry.status for entry in found if entry} == {"ok"}
 
 
 @pytest.mark.parametrize("name", ["book", "second-seed"])
@@ -39,13 +39,11 @@ def test_full_runs_were_measured_in_full(name):
     for job in sweep.load(SWEEPS / f"{name}.yaml"):
         entry = ledger.find(job.configuration())
         assert entry is not None, job
-        metrics, errors, counts = (
-            entry[key] for key in ("metrics", "standard_errors", "evaluation")
-        )
+        metrics, errors, counts = entry.metrics, entry.standard_errors, entry.evaluation
         assert {key for key, value in metrics.items() if value is not None} == wanted(job), job
         assert counts["knn_out_anchors"] == 100_000
         assert counts["knn_out_queries"] == 320_000
         if job.trained:
             assert counts["likelihood_samples"] == 1000
             assert 0 < errors["mll"] <= 0.5
-            assert len(entry["curve"]) == entry["training"]["epochs"]
+            assert len(entry.curve) == entry.training["epochs"]

@@ -71,19 +71,19 @@ def test_side_by_side_then_skipped_then_only_what_is_missing(tmp_path):
     outcome, said = run(todo, tmp_path, side_by_side=2)
     assert sorted(outcome.ok) == sorted(job.name for job in todo), said
     for found in ledger.entries(tmp_path / "results"):
-        assert found["status"] == "ok"
-        assert set(found["data"]) == {"train", "test", "anchors", "queries"}
-        assert found["hardware"]["threads"] == max((os.cpu_count() or 1) // 2, 1)
-        model = found["configuration"]["model"]
-        empty = {name for name, value in found["metrics"].items() if value is None}
+        assert found.status == "ok"
+        assert set(found.data) == {"train", "test", "anchors", "queries"}
+        assert found.hardware.threads == max((os.cpu_count() or 1) // 2, 1)
+        model = found.configuration.model
+        empty = {name for name, value in found.metrics.items() if value is None}
         if model == "tvae":
             assert empty == set()
         if model == "vae":
             assert empty == {"nllx1", "nllx2", "c1", "c2", "nll", "div"}
         if model != "pca":
-            assert found["training"]["steps"] == 3 and len(found["curve"]) == 1
-            assert "mll" in found["standard_errors"]
-    text = json.dumps(ledger.entries(tmp_path / "results"))
+            assert found.training["steps"] == 3 and len(found.curve) == 1
+            assert "mll" in found.standard_errors
+    text = "".join(repr(found) for found in ledger.entries(tmp_path / "results"))
     assert str(tmp_path) not in text
 
     outcome, said = run(todo, tmp_path)
@@ -100,7 +100,7 @@ def test_a_failing_run_is_recorded_and_stops_no_other(tmp_path, monkeypatch):
     outcome, said = run(todo, tmp_path)
     assert list(outcome.failed) == [todo[0].name] and outcome.ok == [todo[1].name], said
     failed = ledger.read(tmp_path / "results" / f"{todo[0].name}.json")
-    assert failed["status"] == "failed" and "mnist" in failed["reason"].lower()
+    assert failed.status == "failed" and "mnist" in failed.reason.lower()
     # failed runs are tried again; with the data there, this one is made
     outcome, said = run(todo, tmp_path)
     assert list(outcome.failed) == [todo[0].name] and outcome.present == [todo[1].name]
@@ -213,6 +213,6 @@ def test_on_ray_with_a_worker_killed_every_run_ends_in_the_ledger_once(tmp_path)
     assert len(began[name]) == 2 and len(set(began[name])) == 2, said
     assert all(len(pids) == 1 for other, pids in began.items() if other != name)
     found = ledger.entries(tmp_path / "results")
-    assert [entry["configuration"]["seed"] for entry in found] == [0, 1, 2]
-    assert all(entry["status"] == "ok" for entry in found)
+    assert [entry.configuration.seed for entry in found] == [0, 1, 2]
+    assert all(entry.status == "ok" for entry in found)
     assert said.count(": ok after") == 3

@@ -136,8 +136,8 @@ def test_a_sweep_with_a_data_set_a_family_and_an_action_of_ones_own(tmp_path: Pa
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (entry,) = ledger.entries(tmp_path / "ledger")
-    assert entry["name"] == "bars-Scale-2"
-    assert entry["status"] == "ok"
-    assert entry["training"]["steps"] == 2
-    assert entry["configuration"]["families"] == ["squeeze"]
-    assert entry["metrics"]["knn_in"] is not None
+    assert entry.name == "bars-Scale-2"
+    assert entry.status == "ok"
+    assert entry.training["steps"] == 2
+    assert entry.configuration.families == ["squeeze"]
+    assert entry.metrics["knn_in"] is not None

@@ -72,7 +72,7 @@ def test_the_list_has_the_metrics_of_the_ledger(made):
     for job in JOBS:
         row = table.loc[str(RunName.of(job))]
         for name in METRICS:
-            value = entry(job)["metrics"][name]
+            value = entry(job).metrics[name]
             assert row[name] == value if value is not None else row[name] != row[name]
 
 
@@ -200,7 +200,7 @@ def test_metrics_of_the_rounded_weights_agree_with_the_ledger(tmp_path):
     found = measurements.model_metrics(
         rounded, train, test, *out, job.measures(), job.config(), job.seed
     )
-    _agrees(found["metrics"], held["metrics"], METRICS)
+    _agrees(found["metrics"], held.metrics, METRICS)
 
 
 @pytest.mark.parametrize("name", ["mnist-A-25", "fashion-mnist-VAE+-25"])
@@ -213,7 +213,7 @@ def test_released_weights_agree_with_the_ledger_on_the_full_data(name):
         train, test = execution.own_data(found.config.dataset, "full")
     except data.DataNotFound as error:
         pytest.skip(str(error))
-    assert test.provenance.checksum == held["data"]["test"]["checksum"]
+    assert test.provenance.checksum == held.data["test"].checksum
     metrics = evaluation.evaluate(
         found.model,
         test,
@@ -223,4 +223,4 @@ def test_released_weights_agree_with_the_ledger_on_the_full_data(name):
         likelihood_images=0,
     )
     shown = [name for name in METRICS if name not in ("mll", "knn_out")]
-    _agrees(metrics, held["metrics"], shown)
+    _agrees(metrics, held.metrics, shown)

@@ -72,10 +72,10 @@ def origin(name: str, preset: str = "quick") -> str:
     if preset != "quick":
         return f"{name}: trained here at the preset {preset}"
     entry = released.entry(name)
-    images = entry["data"]["train"]["count"]
-    seed, steps = entry["configuration"]["seed"], entry["training"]["steps"]
-    passes = steps * entry["configuration"]["batch_size"] / images
+    images, settings = entry.data["train"].count, entry.configuration
+    steps = entry.training["steps"] or 0
+    passes = steps * (settings.batch_size or 0) / images
     return (
-        f"{entry['name']}: released weights, {steps:,} steps ({passes:.0f} passes through "
-        f"{images:,} training images), seed {seed}"
+        f"{entry.name}: released weights, {steps:,} steps ({passes:.0f} passes through "
+        f"{images:,} training images), seed {settings.seed}"
     )

@@ -73,25 +73,23 @@ def from_ledger(
     their seed, or were made from other images, cannot be compared: a `LedgerError` says so.
     """
     wanted = tuple(seeds)
-    found: dict[int, list[float]] = {}
+    found: dict[int, list[float | None]] = {}
     settings: dict[str, Any] | None = None
     for entry in ledger.entries(results):
-        its = entry["configuration"]
-        same = (its["dataset"], its["d"], its["tag"]) == (dataset, d, tag)
-        if not same or RunName.of(its).label != label or its["seed"] not in wanted:
+        its = entry.configuration
+        same = (its.dataset, its.d, its.tag, RunName.of(its).label) == (dataset, d, tag, label)
+        if not same or its.seed not in wanted or entry.status != "ok":
             continue
-        if entry["status"] != "ok":
-            continue
-        images = {split: entry["data"][split]["checksum"] for split in ("train", "test")}
-        here = {**its, "seed": None, **images}
+        images = {split: entry.data[split].checksum for split in ("train", "test")}
+        here = {**its.to_dict(), "seed": None, **images}
         if settings is not None and here != settings:
             differing = sorted(key for key in here if here[key] != settings.get(key))
             raise ledger.LedgerError(
-                f"The runs {entry['name']} tagged {tag!r} differ in {', '.join(differing)}, not only "
+                f"The runs {entry.name} tagged {tag!r} differ in {', '.join(differing)}, not only "
                 "in their seed, and cannot be compared."
             )
         settings = here
-        found[its["seed"]] = [float(row[quantity]) for row in entry["curve"]]
+        found[its.seed] = [row[quantity] for row in entry.curve]
     there = tuple(seed for seed in wanted if seed in found)
     values = np.array([found[seed] for seed in there], dtype=np.float64)
     return Curves(

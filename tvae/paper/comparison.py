@@ -13,7 +13,6 @@ transformations.
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Sequence
 from functools import lru_cache
@@ -56,22 +55,21 @@ _Runs = dict[tuple[str, str, int], ledger.Entry]
 
 def _counts(entry: ledger.Entry) -> bool:
     """Whether this run may stand for a row of the paper's tables."""
-    settings = entry["configuration"]
+    settings = entry.configuration
     return (
-        entry["status"] == "ok"
-        and settings["preset"] in _PRESETS
-        and settings["source"] == "full"
-        and settings["tag"] not in EXCLUDED
-        and tuple(settings.get("families", RunConfig.families)) == RunConfig.families
+        entry.status == "ok"
+        and settings.preset in _PRESETS
+        and settings.source == "full"
+        and settings.tag not in EXCLUDED
+        and tuple(settings.families or RunConfig.families) == RunConfig.families
     )
 
 
-def _rank(entry: ledger.Entry) -> tuple[int, int, int]:
+def _rank(entry: ledger.Entry) -> tuple[int, float, int]:
     """Smaller is better: untagged runs by preset, then tagged ones by steps; then by seed."""
-    settings = entry["configuration"]
-    untagged = settings["tag"] == ""
-    place = _PRESETS.index(settings["preset"]) if untagged else len(_PRESETS)
-    return place, -entry["training"].get("steps", 0), settings["seed"]
+    settings = entry.configuration
+    place = len(_PRESETS) if settings.tag else _PRESETS.index(settings.preset)
+    return place, -(entry.training.get("steps") or 0), settings.seed
 
 
 def _runs(
@@ -82,12 +80,12 @@ def _runs(
     """The best run for every data set, label and true dimension; not to be changed."""
     found: _Runs = {}
     for entry in _entries(results):
-        settings = entry["configuration"]
+        settings = entry.configuration
         label = RunName.of(settings).label
-        alike = schedule in (None, (settings["preset"], settings["tag"]))
-        if label not in BASELINES and not (alike and seed in (None, settings["seed"])):
+        alike = schedule in (None, (settings.preset, settings.tag))
+        if label not in BASELINES and not (alike and seed in (None, settings.seed)):
             continue
-        key = (settings["dataset"], label, settings["d"])
+        key = (settings.dataset, label, settings.d)
         if key not in found or _rank(entry) < _rank(found[key]):
             found[key] = entry
     return found
@@ -96,7 +94,7 @@ def _runs(
 def _entries(results: str | os.PathLike[str] | None) -> list[ledger.Entry]:
     """The entries that may stand for a row; not to be changed."""
     place = ledger.folder() if results is None else Path(results)
-    # reading means checking against the schema, a few milliseconds a file: once is enough
+    # reading means checking, a millisecond a file: once is enough
     return _read(place, tuple((p, p.stat().st_mtime_ns) for p in sorted(place.rglob("*.json"))))
 
 
@@ -136,7 +134,7 @@ def best(
     for (its_dataset, its_label, its_d), entry in _runs(results).items():
         same = its_dataset == dataset and its_label == label
         if same and (label == _PIXELS or its_d == _dimension(label, int(d or 0))):
-            return copy.deepcopy(entry)
+            return entry.model_copy(deep=True)
     return None
 
 
@@ -149,19 +147,19 @@ def _row(
     entry: ledger.Entry | None,
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"dataset": dataset, "label": label, "nominal": nominal, "d": d}
-    metrics = entry["metrics"] if entry else {}
-    errors = entry["standard_errors"] if entry else {}
+    metrics = entry.metrics if entry else {}
+    errors = entry.standard_errors if entry else {}
     for metric in METRICS:
         row[f"{metric}_paper"] = None if printed is None else printed[metric]
         row[metric] = metrics.get(metric)
         row[f"{metric}_se"] = errors.get(metric)
-    settings = entry["configuration"] if entry else {}
-    row.update({key: settings.get(key, "") for key in ("preset", "tag", "interpolation")})
-    row.update({key: entry["training"].get(key) if entry else None for key in ("epochs", "steps")})
-    row["seconds"] = sum(entry["seconds"].values()) if entry else None
-    trained_on = entry["data"]["train"] if entry else {}
-    row["images"] = trained_on.get("count")
-    row["part"] = trained_on.get("note", "")
+    settings = entry.configuration if entry else None
+    for key in ("preset", "tag", "interpolation"):
+        row[key] = getattr(settings, key, "") or ""
+    row.update({key: entry.training.get(key) if entry else None for key in ("epochs", "steps")})
+    row["seconds"] = entry.seconds.total if entry else None
+    row["images"] = entry.data["train"].count if entry else None
+    row["part"] = entry.data["train"].note if entry else ""
     return row
 
 
@@ -170,11 +168,11 @@ def schedules(results: str | os.PathLike[str] | None = None) -> list[tuple[str, 
 
     Runs of the same schedule were trained alike and may be compared with each other: see `rows`.
     """
-    ranks: dict[tuple[str, str], tuple[int, int, int]] = {}
+    ranks: dict[tuple[str, str], tuple[int, float, int]] = {}
     for entry in _entries(results):
-        settings = entry["configuration"]
+        settings = entry.configuration
         if RunName.of(settings).label not in BASELINES:
-            key = (settings["preset"], settings["tag"])
+            key = (settings.preset, settings.tag)
             ranks[key] = min(_rank(entry), ranks.get(key, _rank(entry)))
     return sorted(ranks, key=lambda key: (ranks[key], key))
 

@@ -52,14 +52,13 @@ def open_jobs(jobs: Sequence[Job], results: str | os.PathLike[str]) -> tuple[lis
     for job in jobs:
         path = Path(results) / f"{job.name}.json"
         entry = ledger.read(path) if path.is_file() else None
-        if entry is None or entry["status"] != "ok":
+        if entry is None or entry.status != "ok":
             todo.append(job)
             continue
-        wanted = json.loads(json.dumps(job.configuration()))
-        if entry["configuration"] == wanted:
+        held, wanted = entry.configuration.to_dict(), job.configuration()
+        if held == wanted:
             present.append(job.name)
             continue
-        held = entry["configuration"]
         differing = sorted(
             key for key in {*held, *wanted} if held.get(key, "absent") != wanted.get(key, "absent")
         )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from tvae import data, training
 from tvae.data import Dataset
 from tvae.evaluation import METRICS
 from tvae.runs import ledger
+from tvae.runs.ledger import Entry
 from tvae.runs.name import RunName
 from tvae.runs.sweep import Job
 
@@ -56,19 +56,14 @@ def locked(path: Path) -> Iterator[None]:
 # --- the entry ----------------------------------------------------------------------------------
 
 
-def _provenance(data: Dataset) -> dict[str, Any]:
-    return dataclasses.asdict(data.provenance)
-
-
-def _entry(job: Job, device: str) -> dict[str, Any]:
-    """An entry with everything but the results."""
-    configuration = json.loads(json.dumps(job.configuration()))
+def _begun(job: Job, device: str) -> dict[str, Any]:
+    """The values of an entry with everything but the results."""
     return {
         "schema": 1,
         "name": str(RunName.of(job)),
         "status": "ok",
         "reason": None,
-        "configuration": configuration,
+        "configuration": job.configuration(),
         "data": {},
         "versions": ledger.versions(),
         "commit": ledger.commit(),
@@ -84,9 +79,9 @@ def _entry(job: Job, device: str) -> dict[str, Any]:
     }
 
 
-def failure(job: Job, reason: str, device: str = "cpu") -> dict[str, Any]:
+def failure(job: Job, reason: str, device: str = "cpu") -> Entry:
     """The entry of a run that failed."""
-    return {**_entry(job, device), "status": "failed", "reason": reason}
+    return Entry.checked({**_begun(job, device), "status": "failed", "reason": reason})
 
 
 def _curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -121,7 +116,7 @@ def execute(
     runs: str | os.PathLike[str],
     device: str = "auto",
     notify: Notify = lambda event: None,
-) -> dict[str, Any]:
+) -> Entry:
     """Make one run and write its entry into `results`; return the entry.
 
     The run folder is `runs`/NAME. If it holds checkpoints, training goes on from the newest. If the
@@ -130,32 +125,38 @@ def execute(
     results, runs = Path(results), Path(runs)
     with locked(runs / "locks" / f"{job.name}.lock"):
         found = ledger.find(job.configuration(), results)
-        if found is not None and found["status"] == "ok":
+        if found is not None and found.status == "ok":
             return found
         place = training.pick_device(device)
         source = job.config().source
         train_data, test_data = own_data(job.dataset, source)
-        entry = _entry(job, place.type)
-        entry["data"] = {"train": _provenance(train_data), "test": _provenance(test_data)}
+        values = _begun(job, place.type)
+        values["data"] = {
+            "train": asdict(train_data.provenance),
+            "test": asdict(test_data.provenance),
+        }
         cache = runs / "cache"
         if job.trained:
             model, history = _train(job, train_data, test_data, runs, place, notify)
             last = history[-1]
-            entry["curve"] = _curve(history)
-            entry["training"] = {
+            values["curve"] = _curve(history)
+            values["training"] = {
                 "epochs": last["epoch"],
                 "steps": last["step"],
                 "halve_every": job.schedule(len(train_data)).halve_every,
             }
-            entry["seconds"]["training"] = round(history.seconds, 2)
-            entry["seconds"]["training_process"] = round(history.process_seconds, 2)
+            values["seconds"]["training"] = round(history.seconds, 2)
+            values["seconds"]["training_process"] = round(history.process_seconds, 2)
         from tvae.runs import measurements
 
         notify({"event": "evaluating"})
         start, worked = time.perf_counter(), time.process_time()
         anchors, queries = measurements.affnist(source, job.measures(), test_data, cache)
         if anchors is not None and queries is not None:
-            entry["data"] |= {"anchors": _provenance(anchors), "queries": _provenance(queries)}
+            values["data"] |= {
+                "anchors": asdict(anchors.provenance),
+                "queries": asdict(queries.provenance),
+            }
         if job.trained:
             measured = measurements.model_metrics(
                 model,
@@ -176,10 +177,11 @@ def execute(
             measured["further"] = measurements.further_metrics(
                 model, source, anchors, queries, cache
             )
-        entry.update(measured)
-        entry["seconds"]["evaluation"] = round(time.perf_counter() - start, 2)
-        entry["seconds"]["evaluation_process"] = round(time.process_time() - worked, 2)
-        entry["finished"] = ledger.now()
+        values.update(measured)
+        values["seconds"]["evaluation"] = round(time.perf_counter() - start, 2)
+        values["seconds"]["evaluation_process"] = round(time.process_time() - worked, 2)
+        values["finished"] = ledger.now()
+        entry = Entry.checked(values)
         ledger.write(entry, results)
         return entry
 
@@ -239,6 +241,6 @@ def attempt(
         ledger.write(failure(job, reason), results)
         return {"event": "failed", "reason": reason}
     shown = ("elbo", "mll", "knn_in", "knn_out")
-    values = {name: entry["metrics"][name] for name in shown}
+    values = {name: entry.metrics[name] for name in shown}
     summary = ", ".join(f"{k} {v:.3f}" for k, v in values.items() if v is not None)
     return {"event": "ok", "summary": summary}

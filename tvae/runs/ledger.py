@@ -1,14 +1,14 @@
 """The ledger: one JSON file for every run, with all that is needed to judge its numbers.
 
-An entry holds the configuration and the seed, where the data came from and its checksums, versions,
+An `Entry` holds the configuration and the seed, where the data came from and its checksums, versions,
 commit and hardware, the time taken, the twelve metrics (with standard errors where they are
-estimates) and the curve per epoch. The schema `ledger_schema.json` beside this module is checked
-whenever an entry is written or read, so a file that was damaged or edited into nonsense is refused
-and never becomes a row of a table.
+estimates) and the curve per epoch. It is checked whenever it is made, so a file that was damaged or
+edited into nonsense is refused and never becomes a row of a table.
 
-    import tvae.runs.ledger
-    tvae.runs.ledger.table()            # every run as one row of a pandas table
-    tvae.runs.ledger.curves()           # every epoch of every run as one row
+    from tvae.runs import ledger
+    ledger.entries()[0].metrics["knn_out"]
+    ledger.table()            # every run as one row of a pandas table
+    ledger.curves()           # every epoch of every run as one row
 """
 
 from __future__ import annotations
@@ -20,19 +20,30 @@ import platform
 import subprocess
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
-from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import jsonschema
 import pandas as pd
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainValidator,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 
 from tvae.evaluation import METRICS
 from tvae.files import atomic_write
 from tvae.runs.name import RunName
 
 __all__ = [
+    "Configuration",
+    "Entry",
     "LedgerError",
     "commit",
     "curves",
@@ -43,24 +54,205 @@ __all__ = [
     "now",
     "read",
     "table",
-    "validate",
     "versions",
     "write",
 ]
 
-Entry = dict[str, Any]
-
 
 class LedgerError(ValueError):
-    """An entry of the ledger that is not what the schema asks for."""
+    """An entry of the ledger that is not what an entry has to be."""
+
+
+# --- the entry ----------------------------------------------------------------------------------
+
+
+def _number(value: Any) -> Any:
+    # whole numbers stay whole, so that a file is written again as it was read
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is not a finite number")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (str, bool)) else _number(value)
+
+
+def _not_negative(value: float) -> float:
+    if value < 0:
+        raise ValueError(f"{value!r} is negative")
+    return value
+
+
+def _metrics(values: dict[str, Any]) -> dict[str, Any]:
+    if unknown := sorted(set(values) - set(METRICS)):
+        raise ValueError(f"there is no metric {', '.join(unknown)}")
+    return values
+
+
+def _shares(values: dict[str, Any]) -> dict[str, Any]:
+    for name in ("knn_in", "knn_out"):
+        if values[name] is not None and not 0 <= values[name] <= 1:
+            raise ValueError(f"{name} is {values[name]!r}, which is not between 0 and 1")
+    return values
+
+
+def _epoch(row: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(row["epoch"], int) or row["epoch"] < 0:
+        raise ValueError(f"an epoch is a whole number from 0 on, not {row['epoch']!r}")
+    return row
+
+
+def _has(*required: str) -> AfterValidator:
+    def check(values: dict[str, Any]) -> dict[str, Any]:
+        if missing := [name for name in required if name not in values]:
+            raise ValueError(f"{', '.join(missing)} is missing")
+        return values
+
+    return AfterValidator(check)
+
+
+_Number = Annotated[float, PlainValidator(_number)]
+_Size = Annotated[float, PlainValidator(_number), AfterValidator(_not_negative)]
+_Text = Annotated[str, Field(min_length=1)]
+_Row = Annotated[dict[str, _Number | None], _has("epoch"), AfterValidator(_epoch)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: those that were given, and no others."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+
+class Configuration(_Part):
+    """What makes two runs the same run; baselines lack the settings of training (None)."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue]
+
+    dataset: _Text
+    model: Literal["tvae", "vae", "vae+", "pixels", "pca", "untrained"]
+    action: str | None
+    residual: bool
+    d: PositiveInt
+    seed: int
+    preset: _Text
+    source: str | None = None
+    epochs: int | None = None
+    learning_rate: _Number | None = None
+    halve_every: int | None = None
+    batch_size: int | None = None
+    analytic: bool | None = None
+    families: list[str] | None = None
+    geometry: str | None = None
+    interpolation: str | None = None
+    anchors: int | None = None
+    queries: int | None = None
+    likelihood_samples: int | None = None
+    likelihood_images: int | None = None
+    likelihood_error: _Number | None = None
+    epoch_images: int | None = None
+    max_steps: int | None = None
+    tag: Annotated[str, Field(pattern="^[A-Za-z0-9-]*$")]
+
+    @property
+    def entry_name(self) -> str:
+        """The file of the entry in the ledger, without `.json`, and the folder of its tag."""
+        return RunName.of(self).entry(self.preset, self.seed, self.tag)
+
+
+class Images(_Part):
+    """Where the images of one split came from, as in `tvae.data.Provenance`."""
+
+    name: str
+    source: str
+    split: str
+    count: PositiveInt
+    checksum: Annotated[str, Field(min_length=8)]
+    note: str
+
+
+class Hardware(_Part):
+    """What the run ran on."""
+
+    cpu: str
+    cores: PositiveInt
+    threads: PositiveInt
+    memory_gib: _Number | None
+    device: str
+
+
+class Seconds(_Part):
+    """The time on the wall and, in newer entries, of the process on all its cores."""
+
+    training: _Size
+    training_process: _Size = 0.0
+    evaluation: _Size
+    evaluation_process: _Size = 0.0
+
+    @property
+    def total(self) -> float:
+        """Training and evaluation together, on the wall."""
+        return self.training + self.evaluation
+
+
+class Further(_Part):
+    """A measurement that the paper does not have; the error of a single digit is not known."""
+
+    value: _Number
+    standard_error: _Size | None
+
+
+class Entry(_Part):
+    """One run."""
+
+    version: Literal[1] = Field(alias="schema")
+    name: _Text
+    status: Literal["ok", "failed"]
+    reason: str | None
+    configuration: Configuration
+    data: dict[str, Images]
+    versions: Annotated[dict[str, str], _has("python", "torch", "numpy", "tvae")]
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}(\+)?$")] | None
+    hardware: Hardware
+    seconds: Seconds
+    finished: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+    training: dict[str, _Number | None]
+    metrics: Annotated[
+        dict[str, _Number | None],
+        _has(*METRICS),
+        AfterValidator(_metrics),
+        AfterValidator(_shares),
+    ]
+    standard_errors: Annotated[dict[str, _Size], AfterValidator(_metrics)]
+    further: dict[Annotated[str, Field(pattern="^[a-z0-9_]+$")], Further] = {}
+    evaluation: dict[str, Annotated[Any, PlainValidator(_plain)]]
+    curve: list[_Row]
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Entry:
+        if (self.status == "failed") != bool(self.reason) or self.reason == "":
+            raise ValueError("a failed run has a reason, and no other has")
+        if self.name != (name := str(RunName.of(self.configuration))):
+            raise ValueError(
+                f"its name is {self.name!r}, but its configuration is that of {name!r}"
+            )
+        return self
+
+    @classmethod
+    def checked(cls, values: Mapping[str, Any], where: str = "the entry") -> Entry:
+        """The entry of plain values, as JSON has them; a `LedgerError` says what is wrong with them."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            problem = error.errors()[0]
+        place = ".".join(str(part) for part in problem["loc"]) or "the top level"
+        message = problem["msg"].removeprefix("Value error, ")
+        raise LedgerError(f"{where} is not a ledger entry: at {place}, {message}.")
 
 
 # --- names and places ---------------------------------------------------------------------------
-
-
-def _entry_name(configuration: Mapping[str, Any]) -> str:
-    preset, seed, tag = (configuration[key] for key in ("preset", "seed", "tag"))
-    return RunName.of(configuration).entry(preset, seed, tag)
 
 
 def folder() -> Path:
@@ -82,47 +274,15 @@ def folder() -> Path:
 # --- reading and writing ------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _validator() -> Any:
-    text = (resources.files("tvae.runs") / "ledger_schema.json").read_text(encoding="utf-8")
-    return jsonschema.Draft202012Validator(json.loads(text))
-
-
-def _not_finite(value: Any) -> bool:
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, Mapping):
-        return any(_not_finite(item) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return any(_not_finite(item) for item in value)
-    return False
-
-
-def validate(entry: Mapping[str, Any], where: str = "the entry") -> None:
-    """Raise `LedgerError` with one sentence if `entry` does not follow the schema."""
-    problem = jsonschema.exceptions.best_match(_validator().iter_errors(entry))
-    if problem is not None:
-        place = ".".join(str(part) for part in problem.absolute_path) or "the top level"
-        raise LedgerError(f"{where} is not a ledger entry: at {place}, {problem.message}.")
-    if _not_finite(entry):
-        raise LedgerError(f"{where} is not a ledger entry: it holds a number that is not finite.")
-    name = str(RunName.of(entry["configuration"]))
-    if entry["name"] != name:
-        raise LedgerError(
-            f"{where} is not a ledger entry: its name is {entry['name']!r}, but its configuration "
-            f"is that of {name!r}."
-        )
-
-
 def read(path: str | os.PathLike[str]) -> Entry:
     """Read and check one entry."""
     path = Path(path)
     try:
-        entry = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise LedgerError(f"{path.name} is not a ledger entry: it is not JSON ({error}).") from None
-    validate(entry, path.name)
-    name = _entry_name({**entry["configuration"], "tag": ""})
+    entry = Entry.checked(values, path.name)
+    name = Path(entry.configuration.entry_name).name
     if path.stem != name:
         raise LedgerError(
             f"{path.name} holds the run {name!r}: a ledger file must bear the name of its run."
@@ -130,11 +290,10 @@ def read(path: str | os.PathLike[str]) -> Entry:
     return entry
 
 
-def write(entry: Mapping[str, Any], results: str | os.PathLike[str]) -> Path:
-    """Check `entry` and write it, in full or not at all; return the path."""
-    validate(entry)
-    path = Path(results) / f"{_entry_name(entry['configuration'])}.json"
-    atomic_write(path, json.dumps(entry, indent=1, allow_nan=False) + "\n")
+def write(entry: Entry, results: str | os.PathLike[str]) -> Path:
+    """Write `entry`, in full or not at all; return the path."""
+    path = Path(results) / f"{entry.configuration.entry_name}.json"
+    atomic_write(path, json.dumps(entry.to_dict(), indent=1, allow_nan=False) + "\n")
     return path
 
 
@@ -152,12 +311,12 @@ def find(
     An entry of the same name whose settings differ (another number of epochs, say) does not count:
     it belongs to another experiment.
     """
-    place = folder() if results is None else Path(results)
-    path = place / f"{_entry_name(configuration)}.json"
-    if not path.is_file():
-        return None
-    entry = read(path)
-    return entry if entry["configuration"] == json.loads(json.dumps(dict(configuration))) else None
+    wanted = Configuration.model_validate(configuration)
+    path = (folder() if results is None else Path(results)) / f"{wanted.entry_name}.json"
+    entry = read(path) if path.is_file() else None
+    return (
+        entry if entry is not None and entry.configuration.to_dict() == wanted.to_dict() else None
+    )
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -166,8 +325,8 @@ _KEYS = ["dataset", "model", "action", "residual", "d", "preset", "seed", "tag"]
 
 
 def _keys(entry: Entry) -> dict[str, Any]:
-    keys = {key: entry["configuration"][key] for key in _KEYS}
-    return {"name": entry["name"], **keys, "action": keys["action"] or ""}
+    keys = {key: getattr(entry.configuration, key) for key in _KEYS}
+    return {"name": entry.name, **keys, "action": keys["action"] or ""}
 
 
 def table(results: str | os.PathLike[str] | None = None, *, failed: bool = False) -> pd.DataFrame:
@@ -179,14 +338,15 @@ def table(results: str | os.PathLike[str] | None = None, *, failed: bool = False
     """
     rows = []
     for entry in entries(results):
-        if entry["status"] != "ok" and not failed:
+        if entry.status != "ok" and not failed:
             continue
         row = _keys(entry)
-        row["status"] = entry["status"]
-        row["epochs"] = entry["training"].get("epochs")
-        row.update({key: entry["metrics"][key] for key in METRICS})
-        row.update({f"{key}_se": entry["standard_errors"].get(key) for key in METRICS})
-        row.update({f"{key}_seconds": value for key, value in entry["seconds"].items()})
+        row["status"] = entry.status
+        row["epochs"] = entry.training.get("epochs")
+        row.update({key: entry.metrics[key] for key in METRICS})
+        row.update({f"{key}_se": entry.standard_errors.get(key) for key in METRICS})
+        row["training_seconds"] = entry.seconds.training
+        row["evaluation_seconds"] = entry.seconds.evaluation
         rows.append(row)
     columns = ["name", *_KEYS, "status", "epochs", *METRICS, *[f"{key}_se" for key in METRICS]]
     columns += ["training_seconds", "evaluation_seconds"]
@@ -201,9 +361,9 @@ def curves(
     wanted = None if names is None else set(names)
     rows = []
     for entry in entries(results):
-        if entry["status"] != "ok" or (wanted is not None and entry["name"] not in wanted):
+        if entry.status != "ok" or (wanted is not None and entry.name not in wanted):
             continue
-        rows += [{**_keys(entry), **epoch} for epoch in entry["curve"]]
+        rows += [{**_keys(entry), **epoch} for epoch in entry.curve]
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["name", *_KEYS, "epoch"])
 
 

@@ -54,7 +54,7 @@ def find(run: str | os.PathLike[str], device: str | torch.device = "cpu") -> Tra
         ) from None
     entry = released.entry(name)
     model = released.pretrained(name).to(place)
-    return Trained(name, model, released.configuration(entry), entry["curve"], None)
+    return Trained(name, model, released.configuration(entry), entry.curve, None)
 
 
 def load(run: str | os.PathLike[str], device: str | torch.device = "cpu") -> VAE | TVAE:

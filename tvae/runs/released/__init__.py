@@ -32,7 +32,7 @@ from safetensors.torch import save as dump_tensors
 from tvae import models, text
 from tvae.evaluation import METRICS
 from tvae.files import atomic_write
-from tvae.runs import ledger
+from tvae.runs.ledger import Entry
 from tvae.runs.name import RunName
 from tvae.training import RunConfig
 
@@ -94,24 +94,25 @@ def _description(name: str, folder: Path) -> dict[str, Any]:
             description[key]
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError):
         raise ReleaseError(f"{path.name} does not describe released weights: refused.") from None
-    ledger.validate(held, path.name)
-    if held["name"] != name or claimed != _entry_checksum(held, description["settings"]):
+    entry = Entry.checked(held, path.name)
+    # the checksum is that of the file, which may have been written before some fields were there
+    if entry.name != name or claimed != _entry_checksum(held, description["settings"]):
         raise ReleaseError(
             f"{path.name} has been changed since its release (its checksum differs): refused."
         )
-    return description
+    return {**description, "entry": entry}
 
 
-def entry(name: str, folder: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+def entry(name: str, folder: str | os.PathLike[str] | None = None) -> Entry:
     """The ledger entry that was released with the weights `name`."""
     place = _folder(folder)
     return _description(resolve(name, place), place)["entry"]
 
 
-def configuration(entry: Mapping[str, Any]) -> RunConfig:
+def configuration(entry: Entry) -> RunConfig:
     """The configuration of the run that a ledger `entry` records."""
     names = RunConfig.__dataclass_fields__
-    return RunConfig.from_dict({name: entry["configuration"][name] for name in names})
+    return RunConfig.from_dict({name: getattr(entry.configuration, name) for name in names})
 
 
 def _entry_checksum(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
@@ -162,14 +163,13 @@ class _Table(pd.DataFrame):
 def _table(folder: Path) -> pd.DataFrame:
     rows = []
     for name in names(folder):
-        description = _description(name, folder)
-        entry = description["entry"]
+        entry = _description(name, folder)["entry"]
         rows.append(
             {
                 "name": name,
-                "preset": entry["configuration"]["preset"],
-                "epochs": entry["training"].get("epochs"),
-                **entry["metrics"],
+                "preset": entry.configuration.preset,
+                "epochs": entry.training.get("epochs"),
+                **entry.metrics,
                 "megabytes": round((folder / f"{name}.safetensors").stat().st_size / 2**20, 2),
             }
         )
@@ -198,39 +198,38 @@ def pretrained(name: str | None = None, *, folder: str | os.PathLike[str] | None
 
 
 def release(
-    model: torch.nn.Module, entry: Mapping[str, Any], folder: str | os.PathLike[str] | None = None
+    model: torch.nn.Module, entry: Entry, folder: str | os.PathLike[str] | None = None
 ) -> Path:
     """Write the weights of `model` in half precision, with its ledger `entry`, into `folder`.
 
     The weights come first and the description last: without a description there is no model, so an
     interruption leaves nothing that could be loaded by mistake. Returns the path of the weights.
     """
-    ledger.validate(entry)
-    if entry["status"] != "ok":
-        raise ReleaseError(f"The run {entry['name']} failed; only good runs are released.")
+    if entry.status != "ok":
+        raise ReleaseError(f"The run {entry.name} failed; only good runs are released.")
     place = _folder(folder)
     half = {
         key: value.detach().cpu().half().contiguous() for key, value in model.state_dict().items()
     }
     if any(not bool(torch.isfinite(value).all()) for value in half.values()):
-        raise ReleaseError(f"The weights of {entry['name']} do not fit into half precision.")
+        raise ReleaseError(f"The weights of {entry.name} do not fit into half precision.")
     content = dump_tensors(half)
     settings = json.loads(json.dumps(model.settings))
     description = {
         "format": FORMAT,
         "sha256": hashlib.sha256(content).hexdigest(),
         "settings": settings,
-        "entry": dict(entry),
-        "entry_sha256": _entry_checksum(entry, settings),
+        "entry": entry.to_dict(),
+        "entry_sha256": _entry_checksum(entry.to_dict(), settings),
     }
-    path = place / f"{entry['name']}.safetensors"
+    path = place / f"{entry.name}.safetensors"
     others = [other for other in place.glob("*.safetensors") if other != path]
     total = sum(other.stat().st_size for other in others) + len(content)
     if total > LIMIT:
         raise ReleaseError(
-            f"With {entry['name']} the released weights would take {total / 2**20:.1f} MB; "
+            f"With {entry.name} the released weights would take {total / 2**20:.1f} MB; "
             f"at most {LIMIT / 2**20:.0f} MB are allowed."
         )
     atomic_write(path, content)
-    atomic_write(place / f"{entry['name']}.json", json.dumps(description, indent=1) + "\n")
+    atomic_write(place / f"{entry.name}.json", json.dumps(description, indent=1) + "\n")
     return path
