@@ -187,8 +187,8 @@ class Seconds(_Part):
     """The time on the wall and, in newer entries, of the process on all its cores."""
 
     training: _Size
-    training_process: _Size = 0.0
     evaluation: _Size
+    training_process: _Size = 0.0
     evaluation_process: _Size = 0.0
 
     @property
