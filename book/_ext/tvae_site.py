@@ -275,8 +275,9 @@ def picture() -> str:
     floors = house()
     bottom = top + height * len(floors) + 2
     parts = [
-        f'<svg class="tvae-house" viewBox="0 0 {width} {bottom}" width="100%" role="img" '
-        'aria-labelledby="tvae-house-title tvae-house-text" fill="none" stroke="currentColor">',
+        f'<svg class="tvae-house" viewBox="0 0 {width} {bottom}" width="100%" role="group" '
+        'aria-labelledby="tvae-house-title tvae-house-text" fill="none" stroke="currentColor" '
+        'style="margin-bottom: 1rem">',
         '<title id="tvae-house-title">The rooms of the package</title>',
         '<desc id="tvae-house-text">A house; each floor uses only those below it. From the top: '
         f"{'; '.join(', '.join(floor) for floor in floors)}.</desc>",
