@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tvae.files import locked
 from tvae.runs import engines, ledger, sweep
-from tvae.runs.execution import locked
 
 SMALL = {
     "preset": "quick",
