@@ -167,7 +167,7 @@ def local(
     outcome = Outcome(present=present)
     threads = max((os.cpu_count() or 1) // side_by_side, 1)
     events: queue.Queue[tuple[str, dict[str, Any] | None]] = queue.Queue()
-    board = Board({job.name: cost(job) for job in todo}, stream, side_by_side)
+    board = Board({job.name: cost(job) for job in todo}, stream)
     waiting = list(todo)
     attempts: dict[str, int] = {}
     workers: dict[str, _Worker] = {}
