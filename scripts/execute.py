@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import ast
 import datetime
-import fcntl
 import importlib.metadata
 import json
 import multiprocessing
@@ -25,9 +24,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +33,7 @@ from typing import Any
 import nbformat
 import project
 
-from tvae.files import atomic_write
+from tvae.files import atomic_write, locked
 
 KEPT_CELL_METADATA = ("tags", "mystnb", "jupyter", "colab")
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -153,19 +151,11 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], cells: Any = N
     return Result(source.stem, seconds, preset, failure, threads)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Let one process at a time through, so that two of them do not lose each other's entries."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def record(results: list[Result], path: Path) -> None:
     """Enter how long every chapter that went well took, and with what, into the JSON at `path`."""
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    with _locked(project.BUILD / "status.lock"):
+    # one process at a time, so that two of them do not lose each other's entries
+    with locked(project.BUILD / "status.lock", wait=True):
         entries = json.loads(path.read_text()) if path.exists() else {}
         for result in results:
             if not result.failure:

@@ -2,10 +2,12 @@
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
-from tvae.files import atomic_path, atomic_write
+from tvae.files import Busy, atomic_path, atomic_write, locked
 
 
 def test_writes_text_and_bytes(tmp_path):
@@ -31,3 +33,34 @@ def test_the_mode_is_that_of_an_ordinary_file(tmp_path):
     atomic_write(tmp_path / "ours", "x")
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "ours")]
     assert modes[0] == modes[1]
+
+
+HOLD = """
+import sys, time
+from tvae.files import Busy, atomic_path, atomic_write, locked
+try:
+    with locked(sys.argv[1]):
+        print("in", flush=True)
+        time.sleep(float(sys.argv[2]))
+except Busy as error:
+    print(error)
+"""
+
+
+def test_a_lock_ends_with_its_process_however_that_ends(tmp_path):
+    path = tmp_path / "deep" / "one.lock"
+    holder = [sys.executable, "-c", HOLD, str(path), "60"]
+    first = subprocess.Popen(holder, stdout=subprocess.PIPE, text=True)
+    try:
+        assert first.stdout.readline() == "in\n"
+        second = subprocess.run(holder, capture_output=True, text=True, check=True)
+        assert second.stdout == "Another process holds one.lock.\n"
+        with pytest.raises(Busy), locked(path):
+            pass
+    finally:
+        first.kill()
+        first.communicate()
+    with locked(path), pytest.raises(Busy), locked(path):  # no second time in this process either
+        pass
+    with locked(path, wait=True):
+        pass

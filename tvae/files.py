@@ -1,4 +1,4 @@
-"""Files that are either there in full or not there at all."""
+"""Files that are either there in full or not there at all, and locks that one process holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["atomic_path", "atomic_write"]
+from filelock import FileLock, Timeout
+
+__all__ = ["Busy", "atomic_path", "atomic_write", "locked"]
 
 
 @contextmanager
@@ -44,3 +46,27 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | str) -> None:
     data = content.encode() if isinstance(content, str) else content
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
+
+
+class Busy(RuntimeError):
+    """Another process holds the lock."""
+
+
+@contextmanager
+def locked(path: str | os.PathLike[str], *, wait: bool = False) -> Iterator[None]:
+    """Hold the lock `path` while the block runs; if another process has it, wait or raise `Busy`.
+
+    The lock belongs to the process and ends with it, however it ends: nothing has to be cleaned up
+    after a crash, and a file that is left behind holds nobody up.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, timeout=-1 if wait else 0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise Busy(f"Another process holds {path.name}.") from None
+    try:
+        yield
+    finally:
+        lock.release()

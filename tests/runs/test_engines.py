@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tvae.files import locked
 from tvae.runs import engines, ledger, sweep
-from tvae.runs.execution import locked
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +34,84 @@ SMALL = {
     "likelihood_images": 2,
     "d": 2,
 }
+
+
+#: The keys of a file of the ledger, in the order in which they have always been written.
+LAYOUT = [
+    "schema",
+    "name",
+    "status",
+    "reason",
+    "configuration",
+    "dataset",
+    "model",
+    "action",
+    "residual",
+    "d",
+    "seed",
+    "preset",
+    "source",
+    "epochs",
+    "learning_rate",
+    "halve_every",
+    "batch_size",
+    "analytic",
+    "families",
+    "geometry",
+    "interpolation",
+    "anchors",
+    "queries",
+    "likelihood_samples",
+    "likelihood_images",
+    "likelihood_error",
+    "epoch_images",
+    "max_steps",
+    "tag",
+    "data",
+    "train",
+    "test",
+    "anchors",
+    "queries",
+    "versions",
+    "commit",
+    "hardware",
+    "cpu",
+    "cores",
+    "threads",
+    "memory_gib",
+    "device",
+    "seconds",
+    "training",
+    "evaluation",
+    "training_process",
+    "evaluation_process",
+    "finished",
+    "training",
+    "epochs",
+    "steps",
+    "halve_every",
+    "metrics",
+    "standard_errors",
+    "further",
+    "knn_out_centred",
+    "value",
+    "standard_error",
+    "knn_out_moments",
+    "value",
+    "standard_error",
+    "evaluation",
+    "curve",
+]
+
+
+def layout(values):
+    """The keys of an entry with those of its parts, but for what its run alone decides."""
+    closed = ("versions", "metrics", "standard_errors", "evaluation")
+    closed += ("train", "test", "anchors", "queries")
+    found = []
+    for key, value in values.items():
+        found += [key, *(layout(value) if isinstance(value, dict) and key not in closed else ())]
+    return found
 
 
 def jobs(**changes):
@@ -83,6 +161,9 @@ def test_side_by_side_then_skipped_then_only_what_is_missing(tmp_path):
         if model != "pca":
             assert found.training["steps"] == 3 and len(found.curve) == 1
             assert "mll" in found.standard_errors
+        if model == "vae":
+            path = tmp_path / "results" / f"{found.configuration.entry_name}.json"
+            assert layout(json.loads(path.read_text())) == LAYOUT
     text = "".join(repr(found) for found in ledger.entries(tmp_path / "results"))
     assert str(tmp_path) not in text
 

@@ -88,12 +88,20 @@ def _broken():
     yield "negative error", change("standard_errors", "mll", value=-1.0), "mll"
     yield "another name", change("name", value="mnist-M-26"), "mnist-A-25"
     yield "a field too many", change("host", value="me"), "host"
-    yield "an epoch and a half", change("curve", 0, "epoch", value=1.5), "curve.0, an epoch"
-    yield "a row without epoch", change("curve", 1, "epoch", value=KeyError), "epoch is missing"
+    yield (
+        "an epoch and a half",
+        change("curve", 0, "epoch", value=1.5),
+        "an epoch of the curve is 1.5",
+    )
+    yield (
+        "a row without epoch",
+        change("curve", 1, "epoch", value=KeyError),
+        "epoch of the curve is None",
+    )
     yield "not finite in a list", change("configuration", "own", value=[float("inf")]), "finite"
     yield "yes as a number", change("training", "steps", value=True), "steps"
     yield "no version", change("versions", "torch", value=KeyError), "torch is missing"
-    yield "a negative time", change("seconds", "training", value=-1), "negative"
+    yield "a negative time", change("seconds", "training", value=-1), "seconds.training"
     yield "no such moment", change("finished", value="yesterday"), "finished"
     yield "no image", change("data", "train", "count", value=0), "count"
     yield "no checksum", change("data", "train", "checksum", value=KeyError), "checksum"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 
@@ -73,18 +74,24 @@ def test_time_to_go_counts_costs_and_knows_what_was_done_before():
     assert board.left() == pytest.approx(45 / 4.5 * 3)
 
 
-def test_a_terminal_gets_one_table_that_is_redrawn():
+def test_a_terminal_gets_one_table_that_is_redrawn(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
     stream, clock = Terminal(), Clock()
     board = Board({"a": 1.0, "b": 1.0}, stream, clock=clock)
-    clock.now = 1
     board.event("a", {"event": "start"})
     clock.now = 2
     board.event("a", {"event": "epoch", "epoch": 1, "epochs": 4, "loss": 12.345})
-    text = stream.getvalue()
-    assert "\x1b[3A\x1b[J" in text  # the three lines drawn before are taken back
-    last = text.split("\x1b[J")[-1].splitlines()
-    assert last[0].startswith("0 ok, 0 failed, 1 running, 1 waiting")
-    assert last[2].split()[:4] == ["a", "training", "1/4", "12.35"][:4]
+    assert "started" not in stream.getvalue()  # the table says so
+    drawn = re.split(r"\x1b\[2K", stream.getvalue())[-1]  # after the lines drawn before are erased
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn).splitlines()
+    assert lines[0].startswith("0 ok, 0 failed, 1 running, 1 waiting")
+    assert lines[1].split() == ["run", "state", "epoch", "loss", "running", "to", "go"]
+    assert lines[2].split()[:4] == ["a", "training", "1/4", "12.35"]
+    board.event("a", {"event": "failed", "reason": "[bold]no[/bold] " + 30 * "long "})
+    board.close()
+    assert "a: failed after 2 s: [bold]no[/bold] " + 30 * "long " in stream.getvalue()
+    assert stream.getvalue().endswith("0 ok, 1 failed\n")
 
 
 def test_a_lost_worker_goes_back_to_the_queue():

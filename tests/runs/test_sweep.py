@@ -89,6 +89,7 @@ def test_order_is_block_by_block_and_each_run_comes_once():
     [
         ({"models": "vae"}, "datasets"),
         ({"datasets": "mnist", "model": "vae"}, "model"),
+        ({"datasets": "mnist", 7: "vae"}, "no setting 7"),
         ({"datasets": "mnist", "models": "gan"}, "gan"),
         ({"datasets": "cifar"}, "cifar"),
         ({"datasets": "mnist", "actions": "Q"}, "Q"),

@@ -101,10 +101,3 @@ def test_a_configuration_survives_json(dataset, action, residual, half, seed, pr
         epochs=epochs,
     )
     assert RunConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
-
-
-def test_the_rate_is_halved_every_so_many_epochs():
-    config = RunConfig.from_preset("mnist", preset="paper")
-    assert [config.rate(epoch) for epoch in (0, 49, 50, 99, 100, 150, 199)] == pytest.approx(
-        [1e-4, 1e-4, 5e-5, 5e-5, 2.5e-5, 1.25e-5, 1.25e-5]
-    )

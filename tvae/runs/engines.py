@@ -167,7 +167,7 @@ def local(
     outcome = Outcome(present=present)
     threads = max((os.cpu_count() or 1) // side_by_side, 1)
     events: queue.Queue[tuple[str, dict[str, Any] | None]] = queue.Queue()
-    board = Board({job.name: cost(job) for job in todo}, stream, side_by_side)
+    board = Board({job.name: cost(job) for job in todo}, stream)
     waiting = list(todo)
     attempts: dict[str, int] = {}
     workers: dict[str, _Worker] = {}
@@ -317,7 +317,7 @@ def over_ray(
 
 def _ray_task(order: dict[str, Any]) -> dict[str, Any]:
     """What runs on the cluster: one run, which reports into a file that the sweep reads."""
-    from tvae.runs.worker import obey
+    from tvae.runs.worker import make_ordered_run
 
     path = Path(order["events"])
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -327,7 +327,7 @@ def _ray_task(order: dict[str, Any]) -> dict[str, Any]:
             file.write(json.dumps(event) + "\n")
 
     notify({"event": "start", "pid": os.getpid()})
-    return obey(order, notify)
+    return make_ordered_run(order, notify)
 
 
 class _Progress:

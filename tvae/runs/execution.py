@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,42 +14,15 @@ import torch
 from tvae import data, training
 from tvae.data import Dataset
 from tvae.evaluation import METRICS
+from tvae.files import Busy, locked
 from tvae.runs import ledger
 from tvae.runs.ledger import Entry
 from tvae.runs.name import RunName
 from tvae.runs.sweep import Job
 
-__all__ = ["Busy", "attempt", "execute", "failure", "locked", "own_data"]
+__all__ = ["execute", "execute_and_record", "failure", "own_data"]
 
 Notify = Callable[[Mapping[str, Any]], None]
-
-
-class Busy(RuntimeError):
-    """Another process is making this run."""
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock `path` while the block runs; raise `Busy` if another process has it.
-
-    The lock belongs to the process and ends with it, however it ends: nothing has to be cleaned up
-    after a crash. Systems without such locks (Windows) go without.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        try:
-            import fcntl
-        except ImportError:
-            pass
-        else:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise Busy(f"Another process holds {path.name}.") from None
-        yield
-    finally:
-        os.close(handle)
 
 
 # --- the entry ----------------------------------------------------------------------------------
@@ -213,7 +185,7 @@ def _train(
     return done.model, done.history
 
 
-def attempt(
+def execute_and_record(
     job: Job,
     *,
     results: str | os.PathLike[str],

@@ -14,7 +14,6 @@ edited into nonsense is refused and never becomes a row of a table.
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 import subprocess
@@ -26,12 +25,10 @@ from typing import Annotated, Any, Literal
 
 import pandas as pd
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
     JsonValue,
-    PlainValidator,
     PositiveInt,
     ValidationError,
     model_validator,
@@ -66,55 +63,10 @@ class LedgerError(ValueError):
 # --- the entry ----------------------------------------------------------------------------------
 
 
-def _number(value: Any) -> Any:
-    # whole numbers stay whole, so that a file is written again as it was read
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is not a finite number")
-    return value
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, (str, bool)) else _number(value)
-
-
-def _not_negative(value: float) -> float:
-    if value < 0:
-        raise ValueError(f"{value!r} is negative")
-    return value
-
-
-def _metrics(values: dict[str, Any]) -> dict[str, Any]:
-    if unknown := sorted(set(values) - set(METRICS)):
-        raise ValueError(f"there is no metric {', '.join(unknown)}")
-    return values
-
-
-def _shares(values: dict[str, Any]) -> dict[str, Any]:
-    for name in ("knn_in", "knn_out"):
-        if values[name] is not None and not 0 <= values[name] <= 1:
-            raise ValueError(f"{name} is {values[name]!r}, which is not between 0 and 1")
-    return values
-
-
-def _epoch(row: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(row["epoch"], int) or row["epoch"] < 0:
-        raise ValueError(f"an epoch is a whole number from 0 on, not {row['epoch']!r}")
-    return row
-
-
-def _has(*required: str) -> AfterValidator:
-    def check(values: dict[str, Any]) -> dict[str, Any]:
-        if missing := [name for name in required if name not in values]:
-            raise ValueError(f"{', '.join(missing)} is missing")
-        return values
-
-    return AfterValidator(check)
-
-
-_Number = Annotated[float, PlainValidator(_number)]
-_Size = Annotated[float, PlainValidator(_number), AfterValidator(_not_negative)]
+# In this order, a whole number stays whole, and a file is written again as it was read.
+_Number = int | float
+_Size = Annotated[int | float, Field(ge=0)]
 _Text = Annotated[str, Field(min_length=1)]
-_Row = Annotated[dict[str, _Number | None], _has("epoch"), AfterValidator(_epoch)]
 
 
 class _Part(BaseModel):
@@ -213,25 +165,33 @@ class Entry(_Part):
     reason: str | None
     configuration: Configuration
     data: dict[str, Images]
-    versions: Annotated[dict[str, str], _has("python", "torch", "numpy", "tvae")]
+    versions: dict[str, str]
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}(\+)?$")] | None
     hardware: Hardware
     seconds: Seconds
     finished: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
     training: dict[str, _Number | None]
-    metrics: Annotated[
-        dict[str, _Number | None],
-        _has(*METRICS),
-        AfterValidator(_metrics),
-        AfterValidator(_shares),
-    ]
-    standard_errors: Annotated[dict[str, _Size], AfterValidator(_metrics)]
+    metrics: dict[str, _Number | None]
+    standard_errors: dict[str, _Size]
     further: dict[Annotated[str, Field(pattern="^[a-z0-9_]+$")], Further] = {}
-    evaluation: dict[str, Annotated[Any, PlainValidator(_plain)]]
-    curve: list[_Row]
+    evaluation: dict[str, str | bool | _Number | None]
+    curve: list[dict[str, _Number | None]]
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Entry:
+        missing = {*METRICS} - {*self.metrics} | {"python", "torch", "numpy", "tvae"} - {
+            *self.versions
+        }
+        if missing:
+            raise ValueError(f"{', '.join(sorted(missing))} is missing")
+        if unknown := {*self.metrics, *self.standard_errors} - {*METRICS}:
+            raise ValueError(f"there is no metric {', '.join(sorted(unknown))}")
+        for name in ("knn_in", "knn_out"):
+            if not 0 <= (self.metrics[name] or 0) <= 1:
+                raise ValueError(f"{name} is {self.metrics[name]}, which is not between 0 and 1")
+        for epoch in (row.get("epoch") for row in self.curve):
+            if not isinstance(epoch, int) or epoch < 0:
+                raise ValueError(f"an epoch of the curve is {epoch}, not a whole number from 0 on")
         if (self.status == "failed") != bool(self.reason) or self.reason == "":
             raise ValueError("a failed run has a reason, and no other has")
         if self.name != (name := str(RunName.of(self.configuration))):
@@ -246,7 +206,7 @@ class Entry(_Part):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            problem = error.errors()[0]
+            problem = error.errors()[-1]  # of several types that a value may have, the last
         place = ".".join(str(part) for part in problem["loc"]) or "the top level"
         message = problem["msg"].removeprefix("Value error, ")
         raise LedgerError(f"{where} is not a ledger entry: at {place}, {message}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -72,11 +73,14 @@ def _cached(
     root: str | os.PathLike[str] | None,
 ) -> Dataset:
     path = None if cache is None else Path(cache) / f"affnist-{source}-{split}-{count}.safetensors"
-    if path is not None and path.is_file():
-        found = _read(path)
-        if found is not None:
-            return found
-    made = data.load("affnist", split, source=source, count=count, root=root)
+    return _kept(path, lambda: data.load("affnist", split, source=source, count=count, root=root))
+
+
+def _kept(path: Path | None, make: Callable[[], Dataset]) -> Dataset:
+    """The data set that `make` makes; with a `path`, made once and kept there."""
+    if path is not None and path.is_file() and (found := _read(path)) is not None:
+        return found
+    made = make()
     if path is not None:
         with atomic_path(path) as temporary:
             _save(made, temporary)
@@ -324,13 +328,6 @@ def _normalised(
     part: Dataset, kind: str, size: float, cache: str | os.PathLike[str] | None
 ) -> Dataset:
     """The AffNIST images `part` normalised; with a folder `cache`, made once and kept."""
-    path = None
-    if cache is not None:
-        path = Path(cache) / f"affnist-{part.provenance.checksum[:16]}-{kind}.safetensors"
-        if path.is_file() and (found := _read(path)) is not None:
-            return found
-    made = normalisation.normalised(part, kind, size)
-    if path is not None:
-        with atomic_path(path) as temporary:
-            _save(made, temporary)
-    return made
+    name = f"affnist-{part.provenance.checksum[:16]}-{kind}.safetensors"
+    path = None if cache is None else Path(cache) / name
+    return _kept(path, lambda: normalisation.normalised(part, kind, size))

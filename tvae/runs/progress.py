@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
 
 __all__ = ["Board", "duration"]
 
@@ -42,13 +45,20 @@ class _Running:
         return (now - self.clock) / done * (self.epochs - self.epoch)
 
 
+_WORDS = {
+    "ok": "ok",
+    "failed": "failed",
+    "elsewhere": "another process has it",
+    "again": "worker lost, again",
+}
+
+
 class Board:
     """Follows the events of the runs and shows them on `stream`.
 
     Args:
         costs: the relative cost of each run by name, from which the time to go is estimated.
         stream: where to write; a terminal gets a table that is redrawn in place.
-        side_by_side: how many runs are made at the same time.
         clock: seconds since some fixed moment (replaced in tests).
     """
 
@@ -56,22 +66,27 @@ class Board:
         self,
         costs: Mapping[str, float],
         stream: TextIO,
-        side_by_side: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.costs = dict(costs)
         self.stream = stream
-        self.side_by_side = side_by_side
         self.clock = clock
         self.began = clock()
         self.running: dict[str, _Running] = {}
         self.waiting = list(costs)
         self.ended: dict[str, str] = {}
-        self._terminal = stream.isatty()
-        self._drawn = 0
-        self._last = 0.0
-
-    # --- events ---------------------------------------------------------------------------------
+        self._live: Live | None = None
+        if stream.isatty():
+            console = Console(file=stream, force_jupyter=False, highlight=False)
+            self._live = Live(
+                console=console,
+                get_renderable=self.table,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
 
     def event(self, name: str, event: Mapping[str, Any]) -> None:
         """Take note of what the run `name` reports."""
@@ -86,20 +101,8 @@ class Board:
         elif kind == "evaluating":
             self.running.setdefault(name, _Running(self.clock())).phase = "measuring"
             self._say(f"{name}: trained, measuring")
-        elif kind in ("ok", "failed", "elsewhere", "again"):
-            run = self.running.pop(name, None)
-            if kind == "again":
-                self.waiting.insert(0, name)
-            else:
-                self.ended[name] = kind
-                if name in self.waiting:
-                    self.waiting.remove(name)
-            took = f" after {duration(self.clock() - run.started)}" if run else ""
-            words = {"ok": "ok", "failed": "failed", "elsewhere": "another process has it"}
-            words["again"] = "worker lost, again"
-            reason = f": {event['reason']}" if event.get("reason") else ""
-            summary = f" ({event['summary']})" if event.get("summary") else ""
-            self._say(f"{name}: {words[kind]}{took}{summary}{reason}")
+        else:
+            self._end(name, event)
         self.refresh()
 
     def _epoch(self, name: str, event: Mapping[str, Any]) -> None:
@@ -115,89 +118,71 @@ class Board:
         if run.epoch % max(run.epochs // 20, 1) == 0 or run.epoch == run.epochs:
             self._say(f"{name}: epoch {run.epoch} of {run.epochs}{loss}{rest}")
 
-    def _say(self, line: str) -> None:
-        stamp = time.strftime("%H:%M:%S")
-        if self._terminal:
-            self._erase()
-        if not self._terminal or ": ok" in line or "failed" in line or "lost" in line:
-            self.stream.write(f"{stamp} {line}\n")
-            self.stream.flush()
+    def _end(self, name: str, event: Mapping[str, Any]) -> None:
+        kind, run = event["event"], self.running.pop(name, None)
+        if name in self.waiting:
+            self.waiting.remove(name)
+        if kind == "again":
+            self.waiting.insert(0, name)
+        else:
+            self.ended[name] = kind
+        took = f" after {duration(self.clock() - run.started)}" if run else ""
+        reason = f": {event['reason']}" if event.get("reason") else ""
+        summary = f" ({event['summary']})" if event.get("summary") else ""
+        self._say(f"{name}: {_WORDS[kind]}{took}{summary}{reason}", keep=True)
 
-    # --- time to go -----------------------------------------------------------------------------
+    def _say(self, line: str, keep: bool = False) -> None:
+        """Write a line; into a terminal, where the table says the rest, only one to `keep`."""
+        line = f"{time.strftime('%H:%M:%S')} {line}"
+        if self._live is None:
+            print(line, file=self.stream, flush=True)
+        elif keep:
+            self._live.console.print(line, markup=False, soft_wrap=True)
 
     def left(self) -> float | None:
         """Seconds until the whole sweep ends, or None while nothing is known."""
-        now = self.clock()
-        spent = 0.0
-        done = sum(self.costs.get(name, 0.0) for name, kind in self.ended.items() if kind == "ok")
+        spent = self.clock() - self.began
+        done = sum(self.costs[name] for name, kind in self.ended.items() if kind == "ok")
+        ahead = sum(self.costs[name] for name in self.waiting)
         for name, run in self.running.items():
             part = (run.epoch - run.first) / run.epochs if run.epochs else 0.0
-            if run.phase == "measuring":
-                part = 0.9
-            done += part * self.costs.get(name, 0.0)
-        spent = now - self.began
-        if done <= 0 or spent <= 0:
-            return None
-        open_runs = sum(self.costs.get(name, 0.0) for name in [*self.waiting, *self.running])
-        begun = sum(
-            (run.epoch / run.epochs if run.epochs else 0.0) * self.costs.get(name, 0.0)
-            for name, run in self.running.items()
-        )
-        return spent / done * max(open_runs - begun, 0.0)
+            done += (0.9 if run.phase == "measuring" else part) * self.costs[name]
+            begun = run.epoch / run.epochs if run.epochs else 0.0
+            ahead += (1 - begun) * self.costs[name]
+        return spent / done * ahead if done > 0 and spent > 0 else None
 
-    # --- the table ------------------------------------------------------------------------------
+    def summary(self) -> str:
+        """How many runs ended and how, how many are to come, how long it took and will take."""
+        ended, left = list(self.ended.values()), self.left()
+        return (
+            f"{ended.count('ok')} ok, {ended.count('failed')} failed, {len(self.running)} running, "
+            f"{len(self.waiting)} waiting; {duration(self.clock() - self.began)} so far"
+        ) + ("" if left is None else f", about {duration(left)} to go")
 
-    def lines(self) -> list[str]:
-        """The table as it stands, one string a line."""
+    def table(self) -> Group:
+        """The state of the sweep and of every run that is being made, for a terminal."""
         now = self.clock()
-        counts = {kind: list(self.ended.values()).count(kind) for kind in ("ok", "failed")}
-        left = self.left()
-        head = (
-            f"{counts['ok']} ok, {counts['failed']} failed, {len(self.running)} running, "
-            f"{len(self.waiting)} waiting; {duration(now - self.began)} so far"
-        )
-        head += "" if left is None else f", about {duration(left)} to go"
-        rows: list[Sequence[str]] = [("run", "state", "epoch", "loss", "running", "to go")]
+        table = Table("run", "state", "epoch", "loss", "running", "to go", box=None, pad_edge=False)
         for name, run in self.running.items():
             rest = run.left(now)
-            rows.append(
-                (
-                    name,
-                    run.phase,
-                    f"{run.epoch}/{run.epochs}" if run.epochs else "",
-                    "" if run.value is None else f"{run.value:.2f}",
-                    duration(now - run.started),
-                    "" if rest is None else duration(rest),
-                )
+            table.add_row(
+                name,
+                run.phase,
+                f"{run.epoch}/{run.epochs}" if run.epochs else "",
+                "" if run.value is None else f"{run.value:.2f}",
+                duration(now - run.started),
+                "" if rest is None else duration(rest),
             )
-        widths = [max(len(row[i]) for row in rows) for i in range(6)]
-        body = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return [head, *body] if self.running else [head]
+        return Group(self.summary(), table) if self.running else Group(self.summary())
 
-    def refresh(self, every: float = 0.5) -> None:
-        """Redraw the table, at most once in `every` seconds; outside a terminal do nothing."""
-        if not self._terminal or self.clock() - self._last < every:
-            return
-        self._last = self.clock()
-        self._erase()
-        width = shutil.get_terminal_size().columns
-        lines = [line[: width - 1] for line in self.lines()]
-        self.stream.write("".join(f"{line}\n" for line in lines))
-        self.stream.flush()
-        self._drawn = len(lines)
-
-    def _erase(self) -> None:
-        if self._drawn:
-            self.stream.write(f"\x1b[{self._drawn}A\x1b[J")  # up, then clear to the end
-            self._drawn = 0
+    def refresh(self) -> None:
+        """Redraw the table; outside a terminal do nothing."""
+        if self._live is not None:
+            self._live.refresh()
 
     def close(self) -> None:
         """Leave the final count behind."""
-        if self._terminal:
-            self._erase()
+        if self._live is not None:
+            self._live.stop()
         self.running.clear()
-        self.stream.write(self.lines()[0].split(", 0 running")[0] + "\n")
-        self.stream.flush()
+        print(self.summary().split(", 0 running")[0], file=self.stream, flush=True)

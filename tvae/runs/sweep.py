@@ -121,7 +121,7 @@ def _read(block: Mapping[str, Any]) -> Block:
     except ValidationError as error:
         problem = error.errors()[0]
     key, kind, value = str(problem["loc"][0]), problem["type"], problem["input"]
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "invalid_key"):
         known = ", ".join(Block.model_fields)
         raise SweepError(f"A sweep has no setting {key}; the settings are runs, {known}.")
     if kind == "missing":

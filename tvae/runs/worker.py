@@ -14,10 +14,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["main", "obey"]
+__all__ = ["main", "make_ordered_run"]
 
 
-def obey(order: Mapping[str, Any], notify: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]:
+def make_ordered_run(
+    order: Mapping[str, Any], notify: Callable[[Mapping[str, Any]], None]
+) -> dict[str, Any]:
     """Make the run that the order asks for; the last event, also returned, says how it ended."""
     import torch
 
@@ -27,7 +29,7 @@ def obey(order: Mapping[str, Any], notify: Callable[[Mapping[str, Any]], None]) 
     plugins.load()
 
     torch.set_num_threads(order["threads"])
-    return execution.attempt(
+    return execution.execute_and_record(
         Job.from_dict(order["job"]),
         results=order["results"],
         runs=order["runs"],
@@ -37,7 +39,7 @@ def obey(order: Mapping[str, Any], notify: Callable[[Mapping[str, Any]], None]) 
 
 
 def main() -> int:
-    """Read the order, obey it."""
+    """Read the order, make the run."""
     # Events get a copy of standard output; everything else that prints goes to the log.
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -54,7 +56,7 @@ def main() -> int:
         channel.write(json.dumps(event) + "\n")
         channel.flush()
 
-    notify(obey(order, notify))
+    notify(make_ordered_run(order, notify))
     channel.close()
     # Not sys.exit: the watching thread is inside a read that only the sweep ends.
     sys.stderr.flush()

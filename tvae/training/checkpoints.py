@@ -25,7 +25,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
+
+from tvae.files import Busy, locked
 
 __all__ = [
     "Checkpoint",
@@ -282,33 +284,20 @@ def latest(folder: str | os.PathLike[str]) -> Checkpoint | None:
 def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Keep `folder` to this process while the block runs, and sweep away what killed runs left.
 
-    The lock belongs to the process, not to a file that could be left behind: it ends with the
-    process, however that ends. Systems without such locks (Windows) go without.
+    The lock ends with the process, however that ends: see `files.locked`.
     """
     folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        text = f"The run folder {folder} cannot be written to ({error.strerror or error})."
-        raise _save_error(text, error) from error
-    try:
-        _lock(handle, folder)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder / ".lock"))
+        except Busy:
+            raise CheckpointError(
+                f"Another process is training in {folder}: wait for it to end or choose another "
+                "folder."
+            ) from None
+        except OSError as error:
+            text = f"The run folder {folder} cannot be written to ({error.strerror or error})."
+            raise _save_error(text, error) from error
         for path in folder.glob(".*.part"):
             shutil.rmtree(path, ignore_errors=True)
         yield
-    finally:
-        os.close(handle)
-
-
-def _lock(handle: int, folder: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise CheckpointError(
-            f"Another process is training in {folder}: wait for it to end or choose another folder."
-        ) from None

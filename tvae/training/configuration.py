@@ -47,8 +47,6 @@ class Preset:
     halve_every: int  # epochs after which the learning rate is halved, again and again
     batch_size: int = 100  # as in the paper
     measuring: Measuring = Measuring()
-    train_images: int | None = None  # training images to use; None means all of them
-    test_images: int | None = None  # test images to use; None means all of them
     stability_seeds: int = 10  # runs in the comparison of training curves over seeds
 
 
@@ -213,7 +211,3 @@ class RunConfig:
     def own_triplets(self) -> Triplets | None:
         """The sampler of the views that the model is trained on; a plain VAE sees none."""
         return None if self.model == "vae" else self.triplets()
-
-    def rate(self, epoch: int) -> float:
-        """The learning rate during this epoch (the first is 0): halved every `halve_every`."""
-        return self.learning_rate * 0.5 ** (epoch // self.halve_every)
