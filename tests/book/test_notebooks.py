@@ -39,9 +39,10 @@ def markdown(path: Path) -> str:
     return "\n\n".join(c.source for c in read(path).cells if c.cell_type == "markdown")
 
 
-def lines_of_code(path: Path) -> int:
+def lines_of_code(path: Path, left_out: tuple[str, ...] = ()) -> int:
     """Lines of code that are neither empty nor comments, without set-up and parameters."""
-    sources = [c.source for c in code_cells(path) if not {"setup", "parameters"} & set(tags(c))]
+    without = {"setup", "parameters", *left_out}
+    sources = [c.source for c in code_cells(path) if not without & set(tags(c))]
     lines = "\n".join(sources).splitlines()
     return sum(bool(line.strip()) and not line.strip().startswith("#") for line in lines)
 
@@ -162,7 +163,9 @@ def test_figure_names_are_unique() -> None:
 
 @chapters
 def test_length_is_that_of_one_sitting(path: Path) -> None:
-    assert 100 <= lines_of_code(path) <= 250
+    """What is read counts; drawings and bookkeeping in folded cells may be as long again."""
+    assert lines_of_code(path, left_out=("hide-input",)) <= 250
+    assert 100 <= lines_of_code(path) <= 500
 
 
 @chapters
