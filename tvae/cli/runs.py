@@ -57,7 +57,7 @@ def _add_train(commands: Any) -> None:
     )
     train.add_argument("--preset", default="quick", help="quick (default), book or paper")
     train.add_argument("--model", default="tvae", help="tvae (default), vae or vae+")
-    train.add_argument("--action", help="A (default), M, MA, T or N; for tvae")
+    train.add_argument("--action", help="A (default), M, MA, T or N; E, L, W or G; for tvae")
     train.add_argument("--residual", action="store_true", help="the action's residual form")
     train.add_argument("--d", type=int, default=25, help="latent dimension (default: 25)")
     train.add_argument("--seed", type=int, default=0, help="of everything drawn (default: 0)")
@@ -67,6 +67,12 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--batch-size", type=int, help="instead of the preset's")
     train.add_argument("--source", help="where images come from: full, embedded, ...")
     train.add_argument("--analytic", action="store_true", help="C1, C2 from posterior means")
+    train.add_argument(
+        "--pairs",
+        action="store_true",
+        help="two images share each transformation, which has a true inverse, and lend each other τ",
+    )
+    train.add_argument("--k", type=count, help="numbers in τ, for the actions E, L, W and G")
     train.add_argument("--max-steps", type=count, help="stop after so many steps, for trials")
     train.add_argument("--folder", type=Path, help="run folder (default: runs/NAME_PRESET_seedN)")
     train.add_argument("--root", help="data root (default: TVAE_DATA)")
@@ -141,10 +147,9 @@ def _train(arguments: argparse.Namespace) -> int:
     from tvae.runs.name import RunName
     from tvae.training.configuration import RunConfig
 
-    names = ("epochs", "learning_rate", "halve_every", "batch_size", "source")
+    names = ("epochs", "learning_rate", "halve_every", "batch_size", "source", "k")
     changes = {name: value for name in names if (value := getattr(arguments, name)) is not None}
-    if arguments.analytic:
-        changes["analytic"] = True
+    changes |= {name: True for name in ("analytic", "pairs") if getattr(arguments, name)}
     config = RunConfig.from_preset(
         arguments.dataset,
         model=arguments.model,

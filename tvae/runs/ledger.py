@@ -99,6 +99,10 @@ class Configuration(_Part):
     families: list[str] | None = None
     geometry: str | None = None
     interpolation: str | None = None
+    further: list[str] | None = None
+    weights: dict[str, _Number] | None = None
+    pairs: bool | None = None
+    k: PositiveInt | None = None
     anchors: int | None = None
     queries: int | None = None
     likelihood_samples: int | None = None

@@ -11,16 +11,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tvae import actions, data
 from tvae.checks import check_dimension
+from tvae.motions import SharedAction
+from tvae.objective import FURTHER, TERMS
 from tvae.transforms import Triplets
 
 __all__ = ["MODELS", "PRESETS", "Measuring", "Preset", "RunConfig", "get_preset"]
 
 MODELS = ("tvae", "vae", "vae+")
+#: What a run with pairs is unless it says otherwise: true inverses, and the terms of lending.
+LENDING: dict[str, Any] = {
+    "families": ("rotation", "shear", "scale", "translation"),
+    "geometry": "exact",
+    "further": ("tie", "borrowed_constraint", "borrowed_likelihood"),
+}
 
 
 @dataclass(frozen=True)
@@ -105,8 +114,13 @@ class RunConfig:
     batch_size: int
     analytic: bool = False  # C1 and C2 from the posterior means instead of from samples
     families: tuple[str, ...] = ("rotation", "tilt", "shear")  # transformations of the triplets
-    geometry: str = "clean"  # how the triplets are warped: "clean" or "augmentor"
+    geometry: str = "clean"  # how the triplets are warped: "clean", "augmentor" or "exact"
     interpolation: str = "bicubic"
+    # beyond the paper; `to_dict` leaves these out where they are as here
+    further: tuple[str, ...] = ()  # terms of the loss, by the switches of `objective.FURTHER`
+    weights: Mapping[str, float] = field(default_factory=dict)  # of loss terms, where not 1
+    pairs: bool = False  # whether every transformation is that of two images
+    k: int | None = None  # numbers in τ, for the actions of `tvae.motions`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "families", tuple(self.families))
@@ -124,16 +138,17 @@ class RunConfig:
                 f"The model {self.model!r} has no latent action: leave `action` and `residual` "
                 "out, or choose the model 'tvae'."
             )
-        for field in ("epochs", "halve_every", "batch_size"):
-            value = getattr(self, field)
+        for name in ("epochs", "halve_every", "batch_size"):
+            value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-                raise ValueError(f"{field} must be a positive whole number, not {value!r}.")
+                raise ValueError(f"{name} must be a positive whole number, not {value!r}.")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"The seed must be a whole number from 0 on, not {self.seed!r}.")
         rate = self.learning_rate
         if not isinstance(rate, (int, float)) or not math.isfinite(rate) or rate <= 0:
             raise ValueError(f"The learning rate must be a positive number, not {rate!r}.")
         self.triplets()  # refuses families, a geometry or an interpolation that there is not
+        self._check_further()
 
     def _check_action(self) -> None:
         if self.action is None:
@@ -143,6 +158,32 @@ class RunConfig:
         actions.tau_size(self.action, self.d)  # refuses an unknown letter and a d that does not fit
         if self.residual and not actions.find(self.action).has_residual:
             raise ValueError(f"The action {self.action} has no residual form.")
+
+    def _check_further(self) -> None:
+        object.__setattr__(self, "further", tuple(self.further))
+        object.__setattr__(self, "weights", {n: float(w) for n, w in dict(self.weights).items()})
+        if self.model != "tvae" and (self.further or self.pairs or self.k is not None):
+            raise ValueError(
+                f"The model {self.model!r} has no latent action, and so no use for `further`, `pairs` "
+                "or `k`: leave them out."
+            )
+        if unknown := sorted(set(self.further) - set(FURTHER)):
+            raise ValueError(
+                f"There are no further terms {', '.join(unknown)}; there are {', '.join(FURTHER)}."
+            )
+        terms = {*TERMS, *(name for switch in self.further for name in FURTHER[switch])}
+        for name, weight in self.weights.items():
+            if name not in terms or not 0 <= weight < math.inf:
+                raise ValueError(
+                    f"The weight {weight!r} of {name!r} cannot be: weights are numbers from 0 on, of "
+                    f"the terms {', '.join(sorted(terms))}."
+                )
+        if not self.pairs and any(name.startswith("borrowed") for name in self.further):
+            raise ValueError("Borrowed terms are those of pairs: set `pairs` as well.")
+        if self.pairs and self.batch_size % 2:
+            raise ValueError(f"Pairs need an even batch size, not {self.batch_size}.")
+        if self.k is not None and not issubclass(actions.find(self.action or ""), SharedAction):
+            raise ValueError(f"The size of τ is fixed for the action {self.action}: leave `k` out.")
 
     @classmethod
     def from_preset(
@@ -159,7 +200,8 @@ class RunConfig:
         """The configuration of a run with the schedule of a preset, single fields overridden.
 
         Without `action` a T-VAE gets the additive one, `A`. Any other field of `RunConfig` can be
-        given by name, for instance `epochs=3`.
+        given by name, for instance `epochs=3`. With `pairs` the transformations have true inverses
+        and the loss has the borrowed terms, unless told otherwise.
         """
         chosen = get_preset(preset)
         if model == "tvae" and action is None:
@@ -170,6 +212,7 @@ class RunConfig:
             "learning_rate": chosen.learning_rate,
             "halve_every": chosen.halve_every,
             "batch_size": chosen.batch_size,
+            **(LENDING if overrides.get("pairs") else {}),
         }
         return cls.from_dict(
             {
@@ -190,7 +233,11 @@ class RunConfig:
         """The inverse of `to_dict`; unknown and missing fields are errors that name them."""
         fields = dataclasses.fields(cls)
         known = {field.name for field in fields}
-        required = {field.name for field in fields if field.default is dataclasses.MISSING}
+        required = {
+            field.name
+            for field in fields
+            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        }
         if unknown := sorted(set(values) - known):
             raise ValueError(
                 f"A run has no setting {', '.join(unknown)}; the settings are "
@@ -202,11 +249,23 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain values that JSON can hold; `from_dict` gives the run back."""
-        return {**dataclasses.asdict(self), "families": list(self.families)}
+        values = {**dataclasses.asdict(self), "families": list(self.families)}
+        beyond: dict[str, Any] = {"further": list(self.further), "weights": dict(self.weights)}
+        beyond |= {"pairs": self.pairs, "k": self.k}
+        for name, value in beyond.items():
+            del values[name]
+            if value not in ([], {}, False, None):
+                values[name] = value
+        return values
 
     def triplets(self) -> Triplets:
         """The sampler of the views that this run is trained and measured on."""
         return Triplets(self.families, self.geometry, interpolation=self.interpolation)
+
+    def drawn_triplets(self) -> Triplets | None:
+        """The sampler that training draws from: `own_triplets`, in pairs if that is asked for."""
+        own = self.own_triplets()
+        return own if own is None or not self.pairs else dataclasses.replace(own, pairs=True)
 
     def own_triplets(self) -> Triplets | None:
         """The sampler of the views that the model is trained on; a plain VAE sees none."""

@@ -153,8 +153,10 @@ def _run(fabric: Fabric, task: _Task) -> tuple[VAE | TVAE, History]:
             task.train_data.images,
             _schedule(task),
             seed=config.seed,
-            triplets=config.own_triplets(),
+            triplets=config.drawn_triplets(),
             analytic=config.analytic,
+            further=config.further,
+            weights=config.weights,
             test=None if task.test_data is None else task.test_data.images,
         )
         if found is not None:
@@ -188,6 +190,8 @@ def build_model(config: RunConfig, data: Dataset) -> VAE | TVAE:
     draws = generator(config.seed, "init")
     if config.action is None:
         return VAE(config.d, generator=draws, **options)
+    if config.k is not None:
+        options["action_options"] = {"k": config.k}
     return TVAE(
         config.d, action=config.action, residual=config.residual, generator=draws, **options
     )

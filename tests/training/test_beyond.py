@@ -1,0 +1,88 @@
+"""Runs that go beyond the paper: further terms, weights, pairs, a τ of another size."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from tvae import data
+from tvae.runs import sweep, trained
+from tvae.training import RunConfig, train
+
+
+def test_what_is_not_used_is_not_written():
+    plain = RunConfig.from_preset("mnist")
+    assert not {"further", "weights", "pairs", "k"} & set(plain.to_dict())
+    one = RunConfig.from_preset("mnist", action="E", d=26, pairs=True, k=6, weights={"tie": 0.5})
+    assert one.geometry == "exact" and "tilt" not in one.families
+    assert one.further == ("tie", "borrowed_constraint", "borrowed_likelihood")
+    again = RunConfig.from_dict(json.loads(json.dumps(one.to_dict())))
+    assert again == one and again.to_dict()["weights"] == {"tie": 0.5}
+    assert one.own_triplets().pairs is False and one.drawn_triplets().pairs is True
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ({"further": ["tei"]}, "no further terms tei"),
+        ({"weights": {"tie": 1}}, "weight 1.0 of 'tie'"),
+        ({"weights": {"c1": -1}}, "numbers from 0 on"),
+        ({"further": ["borrowed_constraint"]}, "set `pairs`"),
+        ({"pairs": True, "batch_size": 99}, "even batch size, not 99"),
+        ({"k": 4}, "leave `k` out"),
+        ({"model": "vae", "pairs": True}, "no latent action"),
+    ],
+)
+def test_errors_speak(settings, words):
+    with pytest.raises(ValueError, match=words):
+        RunConfig.from_preset("mnist", **settings)
+
+
+def test_a_run_with_pairs_trains_is_kept_and_loaded_with_its_own_views(tmp_path):
+    few = data.load("mnist", source="embedded").take(60)
+    config = RunConfig.from_preset(
+        "mnist", action="E", d=4, pairs=True, k=3, epochs=2, batch_size=20
+    )
+    whole = train(config, few, folder=tmp_path / "whole", device="cpu")
+    assert {"tie", "borrowed_c1", "borrowed_nllx2"} <= set(whole.history[-1])
+    train(config, few, folder=tmp_path / "cut", device="cpu", max_steps=3)
+    again = train(config, few, folder=tmp_path / "cut", device="cpu")
+    for a, b in zip(whole.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    model = trained.load(tmp_path / "whole")
+    assert model.action.tau_size == 3 and model.triplets == config.own_triplets()
+
+
+def test_weights_of_zero_leave_a_part_as_it_was():
+    few = data.load("mnist", source="embedded").take(40)
+    weights = {"nll": 0, "c1": 0, "c2": 0, "div": 0}
+    config = RunConfig.from_preset("mnist", d=3, weights=weights, epochs=1, batch_size=20)
+    from tvae.training.run import build_model
+
+    fresh, run = build_model(config, few), train(config, few, device="cpu")
+    for name in ("psi", "xi"):  # nothing that is weighed reaches them
+        for a, b in zip(
+            getattr(fresh, name).parameters(), getattr(run.model, name).parameters(), strict=True
+        ):
+            assert torch.equal(a, b)
+    assert not torch.equal(fresh.encoder[0].weight, run.model.encoder[0].weight)
+
+
+def test_sweeps_pass_the_settings_on():
+    jobs = sweep.expand(
+        {
+            "datasets": "mnist",
+            "actions": "E",
+            "d": 25,
+            "pairs": True,
+            "k": 6,
+            "weights": {"tie": 2.0},
+            "tag": "lending",
+        }
+    )
+    (job,) = jobs
+    assert job.d == 26 and job.config().k == 6 and job.config().weights == {"tie": 2.0}
+    assert sweep.Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job
+    assert job.configuration()["pairs"] is True
