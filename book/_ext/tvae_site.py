@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from pydantic import BaseModel
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util.docutils import SphinxDirective
@@ -212,6 +213,14 @@ def skip(app: Sphinx, what: str, name: str, obj: Any, skipped: bool, options: An
     return None
 
 
+def without_checks(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: Any
+) -> tuple[str, None] | None:
+    """No signature for a pydantic model: it would repeat the fields, with every check on them."""
+    model = what == "class" and isinstance(obj, type) and issubclass(obj, BaseModel)
+    return ("", None) if model else None
+
+
 def resolve(app: Sphinx, env: Any, node: nodes.Element, content: nodes.Element) -> Any:
     """Find names of `tvae` where they are defined; leave types of other packages as text.
 
@@ -342,6 +351,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", mark_code, priority=100)
     app.connect("autodoc-skip-member", skip)
     app.connect("missing-reference", resolve)
+    app.connect("autodoc-process-signature", without_checks)
     app.add_directive("tvae-house", House)
     app.add_directive("tvae-status", Status)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
