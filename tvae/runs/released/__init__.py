@@ -111,8 +111,9 @@ def entry(name: str, folder: str | os.PathLike[str] | None = None) -> Entry:
 
 def configuration(entry: Entry) -> RunConfig:
     """The configuration of the run that a ledger `entry` records."""
-    names = RunConfig.__dataclass_fields__
-    return RunConfig.from_dict({name: getattr(entry.configuration, name) for name in names})
+    held, names = entry.configuration, RunConfig.__dataclass_fields__
+    # what an entry does not name is as `RunConfig` has it
+    return RunConfig.from_dict({n: getattr(held, n) for n in names if n in held.model_fields_set})
 
 
 def _entry_checksum(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
