@@ -16,6 +16,7 @@ from pathlib import Path
 
 import tvae
 from tvae.runs import ledger, released
+from tvae.runs.name import RunName
 
 RELEASED = (
     "mnist-A-25",
@@ -55,9 +56,10 @@ def main() -> int:
     missing = 0
     for name in arguments.names:
         faces = name in FACES
-        stem = f"{name}_{'quick' if faces else arguments.preset}_seed{arguments.seed}"
+        preset = "quick" if faces else arguments.preset
         for tag in ("faces",) if faces else arguments.tags:
-            path, run = results / tag / f"{stem}.json", Path(arguments.runs) / tag / stem
+            entry = RunName.parse(name).entry(preset, arguments.seed, tag)
+            path, run = results / f"{entry}.json", Path(arguments.runs) / entry
             if path.is_file() and run.is_dir():
                 written = released.release(tvae.load(run), ledger.read(path), arguments.into)
                 print(f"{name}: {written.stat().st_size / 2**20:.2f} MB", f"({tag})" if tag else "")
