@@ -174,7 +174,11 @@ def look(page: Page, address: str, name: str) -> Seen:
             width: i.naturalWidth}));
         }"""
     )
-    seen.links = page.evaluate("() => [...document.querySelectorAll('a[href]')].map(a => a.href)")
+    # not a.href: within an SVG that is an object
+    seen.links = page.evaluate(
+        "() => [...document.querySelectorAll('a[href]')]"
+        ".map(a => new URL(a.getAttribute('href'), document.baseURI).href)"
+    )
     seen.anchors = page.evaluate("() => [...document.querySelectorAll('[id]')].map(e => e.id)")
     seen.colab = [link for link in seen.links if "colab.research.google.com" in link]
     seen.downloads = [link for link in seen.links if link.endswith(".ipynb")]
