@@ -312,7 +312,7 @@ def export(folder: Path) -> None:
     shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("*.wasm"))
     wasm = (SOURCE / "vendor" / "tfjs-backend-wasm-simd.wasm").read_bytes()
     content: dict[str, Any] = {"base64": base64.b64encode(wasm).decode()}
-    hand_over(folder / "vendor" / "wasm.js", "library", "wasm", content)
+    hand_over(folder / "vendor" / "wasm.js", "backend", "wasm", content)
     models = []
     for name in MODELS:
         dataset, action = label(name)

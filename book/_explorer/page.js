@@ -10,7 +10,7 @@ const TauPage = (() => {
 
   /* ---- Loading ---- */
 
-  const received = { library: {}, catalogue: {}, images: {}, model: {} };
+  const received = { backend: {}, catalogue: {}, images: {}, model: {} };
   const loading = new Map();
 
   function script(path) {
@@ -36,8 +36,8 @@ const TauPage = (() => {
   function library() {
     const files = ["vendor/tf-core.min.js", "vendor/tf-backend-wasm.min.js", "vendor/wasm.js", "engine.js"];
     started ??= Promise.all(files.map(script)).then(() => {
-      const { base64 } = received.library.wasm;
-      delete received.library.wasm;
+      const { base64 } = received.backend.wasm;
+      delete received.backend.wasm;
       return TauEngine.start(base64);
     });
     return started;
