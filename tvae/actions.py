@@ -41,25 +41,6 @@ from torch import nn
 from tvae.checks import check_dimension
 from tvae.networks import mlp
 
-__all__ = [
-    "Action",
-    "Additive",
-    "BlockRotation",
-    "MatrixAdditive",
-    "Neural",
-    "Residual",
-    "Tridiagonal",
-    "build",
-    "check_even",
-    "find",
-    "letters",
-    "nearest_dimension",
-    "register",
-    "rotate_blocks",
-    "tau_size",
-    "tridiagonal_product",
-]
-
 
 class Action(nn.Module):
     """A latent action for codes of dimension d.

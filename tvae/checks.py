@@ -6,8 +6,6 @@ from numbers import Integral
 
 import torch
 
-__all__ = ["check_dimension", "check_images", "to_floats"]
-
 
 def check_dimension(d: int) -> int:
     """Return `d` as an int if it is a positive whole number, of Python or NumPy, else say so."""

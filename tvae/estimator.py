@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from tvae.training.history import History
 
-__all__ = ["TVAEEmbedding"]
-
 BUILT_IN = ((28, 28), (64, 64))  # sizes that have convolutional networks
 HIDDEN = 256  # width of the fully connected networks for all other sizes
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-__all__ = ["Busy", "atomic_path", "atomic_write", "locked"]
-
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:

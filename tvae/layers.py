@@ -15,8 +15,6 @@ import torch.nn.functional as F
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-__all__ = ["FromPoint", "ToPoint", "Transpose", "Upsample"]
-
 
 class ToPoint(nn.Conv2d):
     """A 4×4 convolution with stride 2 and padding 1 of a 3×3 map, as the matrix product that it is.

@@ -23,8 +23,6 @@ from tvae import motions as motions  # registers the actions E, L, W and G
 from tvae.checks import check_dimension, check_images, to_floats
 from tvae.networks import default_networks, initialise, mlp
 
-__all__ = ["TVAE", "VAE", "Views", "build", "evaluating", "reparameterise"]
-
 LIKELIHOODS = ("bernoulli", "gaussian")
 Shape = tuple[int, int, int]
 Noise = Callable[[torch.Tensor], torch.Tensor]

@@ -25,8 +25,6 @@ from torch import Tensor, nn
 
 from tvae.actions import Action, check_even, register, rotate_blocks
 
-__all__ = ["Flow", "Motion", "SharedAction", "SharedShift", "Turn"]
-
 K = 8  # numbers in τ
 
 

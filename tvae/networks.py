@@ -18,16 +18,6 @@ from torch import nn
 
 from tvae.layers import FromPoint, ToPoint, Transpose, Upsample
 
-__all__ = [
-    "Decoder28",
-    "Decoder64",
-    "Encoder28",
-    "Encoder64",
-    "default_networks",
-    "initialise",
-    "mlp",
-]
-
 HIDDEN = 1000  # width of both hidden layers of the fully connected networks (appendix E)
 
 

@@ -12,8 +12,6 @@ import hashlib
 
 import torch
 
-__all__ = ["derive", "generator"]
-
 
 def derive(seed: int, name: str) -> int:
     """A 63-bit seed that depends on both the run's `seed` and the stream's `name`."""

@@ -8,8 +8,6 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["UNFOLDED", "table"]
-
 UNFOLDED = 10_000  # a width that no line reaches
 
 

@@ -15,8 +15,6 @@ from tvae import __version__
 from tvae.cli import data, images, runs, sweeps
 from tvae.runs import plugins
 
-__all__ = ["main", "parser"]
-
 _EXAMPLES = """\
 examples:
   tvae train --dataset mnist --preset quick          train A on the embedded sample, about a minute

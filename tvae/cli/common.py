@@ -8,15 +8,6 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = [
-    "add_command",
-    "add_device",
-    "count",
-    "set_threads",
-    "show",
-    "show_metrics",
-]
-
 
 def add_command(
     commands: Any, name: str, summary: str, description: str, examples: str, run: Any

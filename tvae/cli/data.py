@@ -7,8 +7,6 @@ from typing import Any
 
 from tvae.cli.common import add_command, show
 
-__all__ = ["add"]
-
 
 def add(commands: Any) -> None:
     """Register the commands."""

@@ -10,8 +10,6 @@ from typing import Any
 from tvae.cli.common import add_command, add_device, count, set_threads
 from tvae.files import atomic_path
 
-__all__ = ["add", "picture", "read_images"]
-
 _WHAT = (
     "IMAGES is a data set (`tvae data list`, or one of your own in TVAE_PLUGINS), an .npy file of shape (N, H, W) or (N, C, H, W), uint8 or "
     "floats in [0, 1], or a folder of .png files, taken in the order of their names."

@@ -10,8 +10,6 @@ from typing import Any
 
 from tvae.cli.common import add_command, add_device, count, set_threads, show, show_metrics
 
-__all__ = ["add"]
-
 
 def add(commands: Any) -> None:
     """Register the commands."""

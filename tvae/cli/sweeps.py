@@ -9,8 +9,6 @@ from typing import Any
 
 from tvae.cli.common import add_command, count, show
 
-__all__ = ["add"]
-
 
 def add(commands: Any) -> None:
     """Register the commands."""

@@ -48,27 +48,6 @@ from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source
 from tvae.data.resampling import in_blocks, resize
 
-__all__ = [
-    "ANCHORS",
-    "CANVAS",
-    "ENTRY",
-    "PUBLISHED",
-    "SOURCES",
-    "SPLITS",
-    "VERSIONS",
-    "Parameters",
-    "Ranges",
-    "chosen",
-    "ink_extremes",
-    "load",
-    "originals",
-    "parameters",
-    "regenerate",
-    "regenerate_chunks",
-    "render",
-    "stream",
-]
-
 VERSIONS = 32
 ANCHORS = 100_000  # training images that serve as kNN anchors: load("affnist", count=ANCHORS)
 SPLITS = ("train", "validation", "test")

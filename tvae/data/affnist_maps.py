@@ -27,17 +27,6 @@ import torch.nn.functional as F
 from tvae.data.counter_based import uniforms, words
 from tvae.data.resampling import in_blocks, to_bytes
 
-__all__ = [
-    "CANVAS",
-    "PUBLISHED",
-    "Parameters",
-    "Ranges",
-    "chosen",
-    "ink_extremes",
-    "parameters",
-    "render",
-]
-
 CANVAS = 40
 
 

@@ -32,18 +32,6 @@ from tvae.data.dataset import Dataset, describe
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
 
-__all__ = [
-    "CHECKSUMS",
-    "FOLDER",
-    "PLACES",
-    "URL",
-    "download",
-    "find",
-    "read_chunks",
-    "read_file",
-    "total",
-]
-
 FOLDER = "affNIST"
 PLACES = MappingProxyType(
     {

@@ -9,8 +9,6 @@ from tvae.data import affnist, celeba, digits, faces, glyphs, omniglot, portrait
 from tvae.data.dataset import Dataset
 from tvae.data.entries import Entry
 
-__all__ = ["entry", "names", "register"]
-
 _PACKAGE = {
     entry.name: entry
     for entry in (

@@ -22,8 +22,6 @@ from tvae.data.entries import Entry, Source, by_torchvision
 from tvae.data.resampling import resize
 from tvae.data.roots import DataNotFound, data_root, missing
 
-__all__ = ["CROP", "ENTRY", "FOLDER", "PARTITION", "decode_all", "find", "load", "present"]
-
 FOLDER = "celeba"
 PARTITION = {"train": 0, "valid": 1, "test": 2}
 CROP = 148  # the square about the centre that most work on CelebA cuts out before reducing it

@@ -12,8 +12,6 @@ import numpy as np
 
 from tvae.seeding import derive
 
-__all__ = ["uniforms", "words"]
-
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 

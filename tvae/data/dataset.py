@@ -11,8 +11,6 @@ import torch
 
 from tvae.checks import to_floats
 
-__all__ = ["Dataset", "Provenance", "describe", "fingerprint"]
-
 
 def fingerprint(images: torch.Tensor, labels: torch.Tensor) -> str:
     """The SHA-256 (hex) of shape, type and every value of `images`, then of `labels`.

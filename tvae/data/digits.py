@@ -13,18 +13,6 @@ from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source, by_torchvision
 from tvae.data.roots import DEBIAN_FASHION, data_root, missing
 
-__all__ = [
-    "CLASSES",
-    "FASHION_MNIST",
-    "MNIST",
-    "PER_CLASS",
-    "choose",
-    "files",
-    "full",
-    "sample",
-    "sample_names",
-]
-
 _FOLDERS = MappingProxyType({"mnist": "MNIST", "fashion-mnist": "FashionMNIST"})
 CLASSES = MappingProxyType(
     {

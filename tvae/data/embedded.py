@@ -18,8 +18,6 @@ import torch
 
 from tvae.data import idx
 
-__all__ = ["checksums", "first_by_hash", "pack", "read", "sample_bytes"]
-
 # Every parameter is written out, so that the packed bytes hang on the algorithm and not on what a
 # preset means in some version of the library. Literals of grey images gain from pb = 0.
 _FILTERS = [

@@ -10,8 +10,6 @@ from typing import Any
 
 from tvae.data.dataset import Dataset
 
-__all__ = ["Entry", "Source", "by_torchvision"]
-
 Loader = Callable[..., Dataset]
 
 

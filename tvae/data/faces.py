@@ -18,8 +18,6 @@ from tvae.data.entries import Entry
 from tvae.data.resampling import in_blocks, to_bytes
 from tvae.seeding import generator
 
-__all__ = ["CLASSES", "COUNTS", "ENTRY", "SIDE", "load"]
-
 SIDE = 64
 COUNTS = MappingProxyType({"train": 2000, "test": 400})
 CLASSES = ("neutral", "smiling", "open mouth")

@@ -13,8 +13,6 @@ from tvae.data import embedded
 from tvae.data.catalogue import entry, names
 from tvae.data.roots import DataNotFound, data_root
 
-__all__ = ["Available", "Check", "available", "check", "fetch"]
-
 
 @dataclass(frozen=True)
 class Available:

@@ -31,8 +31,6 @@ from tvae.data.entries import Entry
 from tvae.data.resampling import in_blocks, to_bytes
 from tvae.seeding import generator
 
-__all__ = ["ALPHABETS", "DRAWINGS", "ENTRY", "TEST", "TRAIN", "font_path", "load"]
-
 DRAWINGS = 20  # of each character, as in Omniglot
 SIDE = 28
 

@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-__all__ = ["decode", "encode", "read"]
-
 _UNSIGNED_BYTE = 8  # the only IDX element type that the two data sets use
 
 

@@ -13,8 +13,6 @@ from tvae.data.dataset import Dataset
 from tvae.data.entries import Loader
 from tvae.data.roots import DataNotFound, data_root
 
-__all__ = ["load"]
-
 
 def _one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:

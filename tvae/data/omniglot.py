@@ -37,22 +37,6 @@ from tvae.data.entries import Entry, Source, by_torchvision
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
 
-__all__ = [
-    "ARRAYS",
-    "ENTRY",
-    "FOLDER",
-    "FULL",
-    "SAMPLE",
-    "SMALL",
-    "SMALL_TEST",
-    "SMALL_TRAIN",
-    "OneShot",
-    "find",
-    "load",
-    "one_shot",
-    "sample",
-]
-
 FOLDER = "omniglot-py"
 ARRAYS = "omniglot"  # the folder of the arrays, of their index and of the one-shot runs
 FULL = {"train": "images_background", "test": "images_evaluation"}

@@ -31,8 +31,6 @@ from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source
 from tvae.data.roots import data_root, missing
 
-__all__ = ["CLASSES", "ENTRY", "FOLDER", "SAMPLE", "choose", "find", "load", "pack", "sample"]
-
 FOLDER = "faces-open"
 CLASSES = ("congress", "ukparl", "senedd", "caltech")
 SAMPLE = {"train": 320, "test": 80}  # photographs of the embedded sample

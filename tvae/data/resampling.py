@@ -18,8 +18,6 @@ from functools import lru_cache
 
 import torch
 
-__all__ = ["in_blocks", "resize", "resize_matrix", "to_bytes"]
-
 # Values per step: 2 MB of float64, which stays in the cache; never are all images there as floats.
 _BLOCK_VALUES = 1 << 18
 

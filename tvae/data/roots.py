@@ -8,8 +8,6 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-__all__ = ["DEBIAN_FASHION", "DataNotFound", "data_root", "missing"]
-
 # Debian's package dataset-fashion-mnist puts the four published .gz files here
 DEBIAN_FASHION = Path("/usr/share/datasets/fashion-mnist")
 

@@ -17,8 +17,6 @@ from tvae.evaluation.inference import BATCH, embed
 from tvae.models import VAE
 from tvae.seeding import derive, generator
 
-__all__ = ["PCA", "Pixels", "Untrained"]
-
 
 class Pixels:
     """No representation at all: the pixels in [0, 1]."""

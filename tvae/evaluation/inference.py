@@ -18,8 +18,6 @@ from tvae.checks import check_images, to_floats
 from tvae.data import Dataset
 from tvae.models import TVAE, VAE, evaluating
 
-__all__ = ["BATCH", "Embedding", "Probe", "batches", "embed", "pixels_of"]
-
 BATCH = 500  # images through the networks at once
 
 

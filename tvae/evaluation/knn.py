@@ -33,8 +33,6 @@ import torch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Neighbours", "Search", "knn_accuracy", "knn_predict", "vote"]
-
 Array = Union[torch.Tensor, "NDArray[Any]"]
 
 BACKENDS = ("auto", "torch", "faiss")

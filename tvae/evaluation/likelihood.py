@@ -26,8 +26,6 @@ from tvae.evaluation.statistics import Estimate
 from tvae.models import VAE, evaluating
 from tvae.seeding import generator as named_generator
 
-__all__ = ["LogLikelihood", "log_likelihood"]
-
 BLOCK = 1024  # draws of one image between two updates of its sums
 GROUP = 8192  # draws of all images whose noise is made at once
 CPU_PIXELS = 2**19  # pixels decoded at once: more gains nothing, see benchmarks/likelihood.py

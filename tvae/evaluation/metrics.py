@@ -31,8 +31,6 @@ from tvae.objective import tvae_terms, vae_terms
 from tvae.seeding import generator
 from tvae.transforms import Triplets
 
-__all__ = ["METRICS", "Metrics", "evaluate"]
-
 #: The twelve columns of the paper's appendix tables, in their order.
 METRICS = (
     "nllx0",

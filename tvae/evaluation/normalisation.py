@@ -22,8 +22,6 @@ from tvae.checks import check_images
 from tvae.data import Dataset, describe
 from tvae.transforms.warp import warp
 
-__all__ = ["KINDS", "mean_size", "normalised", "normalising_matrices"]
-
 KINDS = ("centred", "moments")
 BATCH = 8192
 LARGEST = 3.0  # a speck of ink is not blown up without end

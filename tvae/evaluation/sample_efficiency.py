@@ -31,8 +31,6 @@ from scipy import stats
 from tvae.evaluation.knn import Array, Neighbours, _labels, vote
 from tvae.evaluation.statistics import Estimate
 
-__all__ = ["Curve", "Ranked", "subsamples"]
-
 
 def subsamples(count: int, repetitions: int, generator: torch.Generator) -> torch.Tensor:
     """Independent random orders (repetitions, count) of `count` anchors, int64.

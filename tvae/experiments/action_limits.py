@@ -12,15 +12,6 @@ import torch
 
 from tvae.actions import Action, Additive, BlockRotation, Tridiagonal
 
-__all__ = [
-    "arc_midpoint",
-    "least_constraint",
-    "least_constraint_from",
-    "lengths",
-    "nearest_codes",
-    "radial",
-]
-
 
 def lengths(z: torch.Tensor) -> torch.Tensor:
     """The length of every pair of coordinates: (N, d) → (N, d/2)."""

@@ -17,8 +17,6 @@ from matplotlib.axes import Axes
 from tvae.actions import Action
 from tvae.experiments.figures import PALETTE
 
-__all__ = ["draw", "orbit"]
-
 STARTS = ((1.2, 0.3), (-0.5, 1.0), (-0.6, -1.3))
 
 

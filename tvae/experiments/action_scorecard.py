@@ -24,17 +24,6 @@ from tvae.objective import mmd_linear
 from tvae.training.configuration import Preset
 from tvae.transforms import TripletBatch, Triplets
 
-__all__ = [
-    "COLUMNS",
-    "Borrowed",
-    "Score",
-    "borrow",
-    "measure",
-    "relative_error",
-    "schedule",
-    "table",
-]
-
 
 def schedule(preset: Preset, steps: int) -> dict[str, Any]:
     """The arguments of `tvae.fit` that say how long to train, for a preset.

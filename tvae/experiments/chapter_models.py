@@ -18,8 +18,6 @@ from tvae.runs.name import BASELINES, RunName
 from tvae.runs.sweep import Job
 from tvae.training import get_preset, pick_device, train
 
-__all__ = ["job", "origin", "trained"]
-
 
 def job(name: str, preset: str, seed: int = 0) -> Job:
     """The run that a name such as `mnist-A-25`, `mnist-NR-25` or `omniglot-VAE+-25` stands for."""

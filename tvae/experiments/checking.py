@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["check"]
-
 
 def check(
     claim: str,

@@ -31,21 +31,6 @@ from torch import Tensor
 from tvae.checks import to_floats
 from tvae.evaluation.statistics import CLEAR, Estimate
 
-__all__ = [
-    "COLOURS",
-    "MARKERS",
-    "PALETTE",
-    "colour",
-    "curve",
-    "graphical_model",
-    "image_grid",
-    "intervals",
-    "look",
-    "marker",
-    "mosaic",
-    "use_style",
-]
-
 PALETTE: dict[str, str] = {
     "black": "#000000",
     "orange": "#E69F00",

@@ -18,8 +18,6 @@ import torch
 from tvae.evaluation.inference import Probe
 from tvae.transforms import Parameters, Triplets
 
-__all__ = ["NUMBERS", "LatentPath", "rotations"]
-
 #: What `LatentPath.numbers` gives, in the order of a table.
 NUMBERS = (
     "sampled",

@@ -20,19 +20,6 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
-__all__ = [
-    "DATA",
-    "LATENTS",
-    "Factor",
-    "Group",
-    "Network",
-    "closest",
-    "descend",
-    "kl",
-    "structure",
-    "tvae_network",
-]
-
 DATA = ("x0", "x1", "x2")
 LATENTS = ("z0", "z1", "z2", "z", "tau")
 

@@ -24,25 +24,6 @@ from tvae.evaluation.statistics import Estimate, direction
 from tvae.experiments import figures
 from tvae.paper import claims, comparison
 
-__all__ = [
-    "SOURCES",
-    "centred",
-    "draw_by_distance",
-    "draw_confusion",
-    "draw_curves",
-    "draw_dimensions",
-    "draw_storage",
-    "frequent_errors",
-    "gallery",
-    "knn_table",
-    "leads",
-    "margin",
-    "minus",
-    "pose",
-    "pose_ratios",
-    "verdict",
-]
-
 #: Where a number may come from: the paper's tables, our ledger, or the measurement at hand.
 SOURCES = ("paper", "ledger", "here")
 _TITLES = {name: data.entry(name).title for name in ("mnist", "fashion-mnist")}

@@ -31,8 +31,6 @@ from torch import Tensor
 
 from tvae.transforms import get_family, homographies, warp
 
-__all__ = ["ZOOMS", "PoseReader", "PoseReading", "magnification", "transformed"]
-
 #: Magnifications from a little below 1 to beyond that of the largest transformation, in equal ratios.
 ZOOMS: tuple[float, ...] = tuple(0.87 * 1.1**k for k in range(8))
 _DROP = 0.01  # the fall of the correlation that defines `width`

@@ -26,18 +26,6 @@ import numpy as np
 from tvae.runs import ledger
 from tvae.runs.name import RunName
 
-__all__ = [
-    "SEEDS",
-    "Curves",
-    "from_ledger",
-    "jitter",
-    "ratio",
-    "relative_jitter",
-    "relative_spread",
-    "roughness",
-    "spread",
-]
-
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Statistic = Callable[..., Array]
 

@@ -22,19 +22,6 @@ from torch import Tensor
 
 from tvae.models import TVAE, VAE
 
-__all__ = [
-    "AgainstTrue",
-    "act",
-    "against_true",
-    "displacement",
-    "guide_lines",
-    "infer",
-    "lender_agreement",
-    "lenders",
-    "orbit",
-    "predict_held_out",
-]
-
 
 def infer(model: VAE, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     """z (N, d) and τ (N, tau_size) from two views; for a baseline half the sum and difference."""

@@ -19,19 +19,6 @@ import pandas as pd
 
 from tvae.evaluation.statistics import BITS, CLEAR, direction
 
-__all__ = [
-    "FAILS",
-    "HOLDS",
-    "OPEN",
-    "Comparison",
-    "Judgement",
-    "cell",
-    "compare",
-    "judge",
-    "printed",
-    "rounding",
-]
-
 HOLDS = "holds"
 FAILS = "does not hold"
 OPEN = "not decided here"

@@ -29,18 +29,6 @@ from tvae.runs.name import RunName, fold
 from tvae.text import table as text_table
 from tvae.training.configuration import RunConfig
 
-__all__ = [
-    "BASELINES",
-    "DIMENSIONS",
-    "EXCLUDED",
-    "best",
-    "compact",
-    "missing",
-    "rows",
-    "schedules",
-    "text",
-]
-
 #: Tags of experiments whose runs are never a row of the paper's tables.
 EXCLUDED = ("smoke", "stability")
 #: The dimensions of the paper's tables; M and MA have 26 in place of 25.

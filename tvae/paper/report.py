@@ -19,8 +19,6 @@ from tvae.paper import METRICS
 from tvae.runs import ledger
 from tvae.runs.name import BASELINES, RunName, fold
 
-__all__ = ["FORMATS", "LABELS", "compare", "number", "report"]
-
 FORMATS = ("text", "markdown", "latex")
 
 #: The eleven kinds of model in the paper's tables.

@@ -18,8 +18,6 @@ import pandas as pd
 
 from tvae.evaluation.metrics import METRICS
 
-__all__ = ["ACTIONS", "DATASETS", "Tables", "items", "row", "tables"]
-
 DATASETS = ("mnist", "fashion-mnist", "omniglot")
 
 ACTIONS = ("A", "M", "MA", "T", "N")

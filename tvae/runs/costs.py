@@ -18,8 +18,6 @@ from tvae.training import loop
 from tvae.training.devices import make_fabric
 from tvae.training.run import build_model
 
-__all__ = ["Cost", "estimate", "images_of"]
-
 
 @dataclass(frozen=True)
 class Cost:

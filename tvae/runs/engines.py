@@ -23,8 +23,6 @@ from tvae.runs import ledger
 from tvae.runs.progress import Board
 from tvae.runs.sweep import Job
 
-__all__ = ["Conflict", "Outcome", "local", "open_jobs", "over_ray"]
-
 #: How often a run is started anew after its worker was killed, before it is recorded as failed.
 RETRIES = 2
 

@@ -20,8 +20,6 @@ from tvae.runs.ledger import Entry
 from tvae.runs.name import RunName
 from tvae.runs.sweep import Job
 
-__all__ = ["execute", "execute_and_record", "failure", "own_data"]
-
 Notify = Callable[[Mapping[str, Any]], None]
 
 

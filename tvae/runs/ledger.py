@@ -38,23 +38,6 @@ from tvae.evaluation import METRICS
 from tvae.files import atomic_write
 from tvae.runs.name import RunName
 
-__all__ = [
-    "Configuration",
-    "Entry",
-    "LedgerError",
-    "commit",
-    "curves",
-    "entries",
-    "find",
-    "folder",
-    "hardware",
-    "now",
-    "read",
-    "table",
-    "versions",
-    "write",
-]
-
 
 class LedgerError(ValueError):
     """An entry of the ledger that is not what an entry has to be."""

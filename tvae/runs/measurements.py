@@ -27,15 +27,6 @@ from tvae.runs.sweep import Job
 from tvae.seeding import generator
 from tvae.training.configuration import Measuring, RunConfig
 
-__all__ = [
-    "affnist",
-    "baseline",
-    "baseline_metrics",
-    "further_metrics",
-    "log_likelihood_of_all",
-    "model_metrics",
-]
-
 
 def _shares_classes(test: Dataset) -> bool:
     """Whether the training images have the same classes, so that there is a kNN in sample."""

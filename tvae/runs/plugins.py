@@ -15,8 +15,6 @@ from __future__ import annotations
 import importlib
 import os
 
-__all__ = ["PluginError", "load"]
-
 
 class PluginError(ValueError):
     """A module that TVAE_PLUGINS names and that cannot be imported."""

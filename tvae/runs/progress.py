@@ -11,8 +11,6 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-__all__ = ["Board", "duration"]
-
 
 def duration(seconds: float) -> str:
     """A length of time for people: `42 s`, `7 min`, `3 h 05 min`, `12 d 4 h`."""

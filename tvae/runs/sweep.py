@@ -58,8 +58,6 @@ from tvae.runs.name import BASELINES, RunName
 from tvae.training import configuration
 from tvae.training.configuration import Measuring, RunConfig
 
-__all__ = ["Job", "SweepError", "expand", "load"]
-
 
 class SweepError(ValueError):
     """A sweep file that cannot be understood."""

@@ -21,8 +21,6 @@ from tvae.runs.name import RunName
 from tvae.training import RunConfig, pick_device
 from tvae.training.run import load_run
 
-__all__ = ["Trained", "find", "load"]
-
 
 @dataclass(frozen=True)
 class Trained:

@@ -14,8 +14,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["main", "make_ordered_run"]
-
 
 def make_ordered_run(
     order: Mapping[str, Any], notify: Callable[[Mapping[str, Any]], None]

@@ -37,19 +37,6 @@ from safetensors.torch import save as dump_tensors
 
 from tvae.files import Busy, locked
 
-__all__ = [
-    "Checkpoint",
-    "CheckpointError",
-    "CheckpointWarning",
-    "SaveError",
-    "checkpoint_folders",
-    "dense",
-    "exclusive",
-    "latest",
-    "read",
-    "save",
-]
-
 FORMAT = "tvae checkpoint"
 VERSION = 1
 KEEP = 2

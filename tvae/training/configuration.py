@@ -21,8 +21,6 @@ from tvae.motions import SharedAction
 from tvae.objective import FURTHER, TERMS
 from tvae.transforms import Triplets
 
-__all__ = ["MODELS", "PRESETS", "Measuring", "Preset", "RunConfig", "get_preset"]
-
 MODELS = ("tvae", "vae", "vae+")
 #: What a run with pairs is unless it says otherwise: true inverses, and the terms of lending.
 LENDING: dict[str, Any] = {

@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 
-__all__ = ["keep_freed_memory", "make_fabric", "pick_device"]
-
 
 def pick_device(name: str | torch.device = "auto") -> torch.device:
     """The device of this name; "auto" is the first there is of an Nvidia GPU, an Apple GPU, the CPU."""

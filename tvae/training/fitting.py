@@ -25,8 +25,6 @@ from tvae.training.devices import make_fabric
 from tvae.training.history import History
 from tvae.training.loop import Loop, Schedule, max_steps_from_environment
 
-__all__ = ["check_batch", "fit", "pixels_of", "progress_bar", "step_limit"]
-
 
 def fit(
     model: VAE | TVAE,

@@ -6,8 +6,6 @@ from typing import Any
 
 from tvae import text
 
-__all__ = ["History"]
-
 # shown in this order where present; other columns follow
 _COLUMNS = ("epoch", "total", "nllx0", "nllx1", "nllx2", "nll", "c1", "c2", "kl0", "div")
 _HIDDEN = ("step", "learning_rate", "seconds", "process_seconds", "capped")

@@ -38,8 +38,6 @@ from tvae.training.fitting import check_batch, pixels_of, progress_bar, step_lim
 from tvae.training.history import History
 from tvae.training.loop import Loop, NotFinite, Schedule
 
-__all__ = ["Callback", "Run", "build_model", "load_run", "train"]
-
 #: Called after every epoch, once its checkpoint is on the disk, with the model and the history.
 Callback = Callable[["VAE | TVAE", History], None]
 

@@ -31,8 +31,6 @@ from tvae.transforms.batch import TripletBatch
 from tvae.transforms.families import get_family
 from tvae.transforms.triplets import Parameters, Triplets
 
-__all__ = ["AugmentorTriplets", "Rotate", "Shear", "Tilt", "operation", "recorded_matrix"]
-
 # The script stands in for a module's global while an operation runs: one at a time.
 _LOCK = threading.RLock()
 

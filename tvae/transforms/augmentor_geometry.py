@@ -24,8 +24,6 @@ from torch import Tensor
 from tvae.transforms.families import Family
 from tvae.transforms.families import get_family as get_clean_family
 
-__all__ = ["check_values", "get_family", "rotation_crop", "rotation_matrix", "shear_matrix"]
-
 Matrix = list[list[float]]
 
 # The shears Augmentor draws go to its limit plus one (see `_draw_shear`).

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-__all__ = ["TripletBatch"]
-
 
 class TripletBatch(NamedTuple):
     """`x0`, `x1` = f(x0), `x2` = f⁻¹(x0), each (N, C, H, W), and the parameters of f."""

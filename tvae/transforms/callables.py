@@ -26,8 +26,6 @@ from torch import Tensor
 from tvae.checks import check_images
 from tvae.transforms.batch import TripletBatch
 
-__all__ = ["CallableTriplets", "Seeds"]
-
 
 @dataclass(frozen=True, eq=False)
 class Seeds:

@@ -18,8 +18,6 @@ from torch import Tensor
 from tvae.transforms.families import Family, along, linear_about_centre
 from tvae.transforms.families import get_family as get_clean_family
 
-__all__ = ["get_family"]
-
 
 def _rotation(values: Tensor, height: int, width: int) -> Tensor:
     """Counter-clockwise by `angle` about the centre."""

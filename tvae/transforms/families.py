@@ -37,17 +37,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = [
-    "Family",
-    "affine_about_centre",
-    "along",
-    "families",
-    "get_family",
-    "homographies",
-    "linear_about_centre",
-    "register",
-]
-
 Draw = Callable[[Tensor, float, int, int], Tensor]
 Matrices = Callable[[Tensor, int, int], Tensor]
 

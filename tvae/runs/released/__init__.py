@@ -36,17 +36,6 @@ from tvae.runs.ledger import Entry
 from tvae.runs.name import RunName
 from tvae.training import RunConfig
 
-__all__ = [
-    "LIMIT",
-    "ReleaseError",
-    "configuration",
-    "entry",
-    "names",
-    "pretrained",
-    "release",
-    "resolve",
-]
-
 FORMAT = "tvae released weights"
 #: The weights of all released models together may take this many bytes.
 LIMIT = 64 * 2**20
