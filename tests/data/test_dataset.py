@@ -277,8 +277,8 @@ def test_wrong_names_get_the_right_ones() -> None:
         load("celeba", "valid", source="embedded")
     with pytest.raises(TypeError, match="no option 'count'; it has none"):
         load("mnist", source="embedded", count=3)
-    with pytest.raises(TypeError, match="seed, drawings"):
-        load("glyphs", "test", count=3)
+    with pytest.raises(TypeError, match="count, seed"):
+        load("faces", "test", drawings=3)
 
 
 def test_data_root_follows_argument_then_environment_then_cache(

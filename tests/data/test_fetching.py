@@ -107,7 +107,7 @@ def test_a_failed_download_says_what_failed(
 
 def test_names_that_cannot_be_fetched() -> None:
     with pytest.raises(ValueError, match="made by the package"):
-        tvae.data.fetch("glyphs")
+        tvae.data.fetch("faces")
     with pytest.raises(ValueError, match="choose one of mnist, fashion-mnist, omniglot"):
         tvae.data.fetch("imagenet")
 

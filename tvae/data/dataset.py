@@ -57,7 +57,7 @@ class Dataset:
     - `images`: (N, C, H, W), uint8 in 0..255 or float32 in [0, 1];
     - `labels`: (N,) int64;
     - `classes`: the name of each label, where labels have names;
-    - `groups`: the group of each label (Omniglot and glyphs: its alphabet), where there are groups;
+    - `groups`: the group of each label (Omniglot: its alphabet), where there are groups;
     - `extras`: further tensors with one row per image, by name (AffNIST: the drawn parameters).
     """
 
