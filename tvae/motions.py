@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from tvae.actions import Action, check_even, register, rotate_blocks
+from tvae.checks import check_whole
 
 K = 8  # numbers in τ
 
@@ -36,9 +37,7 @@ class SharedAction(Action):
 
     def __init__(self, d: int, k: int = K) -> None:
         super().__init__(d)
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise ValueError(f"τ must have a positive whole number k of entries, not {k!r}.")
-        self.tau_size = k
+        self.tau_size = check_whole(k, "The number k of entries of τ")
 
     @classmethod
     def size_of_tau(cls, d: int) -> int:

@@ -146,8 +146,4 @@ ENTRY = Entry(
     known_counts=(162_770, 19_962),
     shared_classes=False,  # other people test than train
     terms="for research only, not to be redistributed (Z. Liu, P. Luo, X. Wang, X. Tang)",
-    checksums={
-        "list_eval_partition.txt": "md5:d32c9cbf5e040fd4025c592c306e6668",
-        "identity_CelebA.txt": "md5:32bd1bd63d3c78cd57e08160ec5ed1e2",
-    },
 )

@@ -335,14 +335,4 @@ ENTRY = Entry(
     shared_classes=False,  # other alphabets test than train
     epoch_images=60_000,  # smaller than MNIST, but trained for as many steps
     terms="MIT (B. Lake)",
-    checksums={
-        "images_background.zip": "md5:68d2efa1b9178cc56df9314c21c6e718",
-        "images_evaluation.zip": "md5:6b91aef0f799c5bb55b94e3f2daec811",
-        "images_background_small1.zip": (
-            "sha256:f38eb80f801274ac2b4dff5b24289016bfaba4a7d5bb50deebf27104ad6cb8a4"
-        ),
-        "images_background_small2.zip": (
-            "sha256:3ccaa407515a8778e5d0861875af38b17e418f301ad5bb3b5a6b65d901a41c7f"
-        ),
-    },
 )

@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from tvae.checks import check_images, to_floats
+from tvae.checks import check_images, check_whole, to_floats
 from tvae.data import Dataset
 from tvae.models import TVAE, VAE, evaluating
 
@@ -37,8 +37,7 @@ def pixels_of(images: torch.Tensor | Dataset, model: nn.Module, name: str) -> to
 
 def batches(images: torch.Tensor, model: nn.Module, batch: int) -> Iterator[torch.Tensor]:
     """Consecutive batches as floats in [0, 1], of the model's dtype and on its device."""
-    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-        raise ValueError(f"The batch size must be a positive whole number, not {batch!r}.")
+    check_whole(batch, "The batch size")
     reference = next(model.parameters(), torch.zeros(()))
     for part in images.split(batch):
         # bytes travel to a GPU four times as fast as floats
@@ -76,9 +75,7 @@ class Probe:
     """
 
     def __init__(self, model: VAE, batch: int = 1000) -> None:
-        if batch < 1:
-            raise ValueError(f"batch must be at least 1, not {batch}.")
-        self.model, self.batch = model, batch
+        self.model, self.batch = model, check_whole(batch, "The batch size")
 
     def _map(
         self, function: Callable[..., tuple[torch.Tensor, ...]], *inputs: torch.Tensor

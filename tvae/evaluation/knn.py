@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 import numpy as np
 import torch
 
+from tvae.checks import check_whole
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -71,11 +73,9 @@ class Neighbours:
         if backend not in BACKENDS:
             raise ValueError(f"The backend must be one of {', '.join(BACKENDS)}, not {backend!r}.")
         given = _matrix(anchors, "anchors")
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise ValueError(f"k must be a positive whole number, not {k!r}.")
+        self.k = check_whole(k, "k")
         if k > len(given):
             raise ValueError(f"k = {k} neighbours cannot be found among {len(given)} anchors.")
-        self.k = int(k)
         self.device = torch.device(device) if device is not None else given.device
         # The exact distances are taken on the CPU: not every GPU has float64.
         self.anchors = _real(given.cpu(), "anchors")

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from tvae.checks import check_whole
 from tvae.data import Dataset
 from tvae.evaluation.inference import batches, pixels_of
 from tvae.evaluation.statistics import Estimate
@@ -84,13 +85,12 @@ def log_likelihood(
         chunk: codes decoded at once; None is chosen by the size of the images.
     """
     images = pixels_of(x, vae, "x")
-    for name, value in (("samples", samples), ("chunk", chunk)):
-        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-        if not (whole or (name == "chunk" and value is None)):
-            raise ValueError(f"{name} must be a positive whole number, not {value!r}.")
+    check_whole(samples, "samples")
     if generator is None:
         generator = named_generator(0, "likelihood")
-    if chunk is None:
+    if chunk is not None:
+        check_whole(chunk, "chunk")
+    else:
         on_cpu = next(vae.parameters(), images).device.type == "cpu"
         chunk = max(1, (CPU_PIXELS if on_cpu else GPU_PIXELS) // math.prod(vae.shape))
 

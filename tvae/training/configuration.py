@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvae import actions, data
-from tvae.checks import check_dimension
+from tvae.checks import check_dimension, check_whole
 from tvae.motions import SharedAction
 from tvae.objective import FURTHER, TERMS
 from tvae.transforms import Triplets
@@ -137,11 +137,8 @@ class RunConfig:
                 "out, or choose the model 'tvae'."
             )
         for name in ("epochs", "halve_every", "batch_size"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-                raise ValueError(f"{name} must be a positive whole number, not {value!r}.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"The seed must be a whole number from 0 on, not {self.seed!r}.")
+            check_whole(getattr(self, name), name)
+        check_whole(self.seed, "The seed", least=0)
         rate = self.learning_rate
         if not isinstance(rate, (int, float)) or not math.isfinite(rate) or rate <= 0:
             raise ValueError(f"The learning rate must be a positive number, not {rate!r}.")
