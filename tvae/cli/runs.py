@@ -59,7 +59,7 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--residual", action="store_true", help="the action's residual form")
     train.add_argument("--d", type=int, default=25, help="latent dimension (default: 25)")
     train.add_argument("--seed", type=int, default=0, help="of everything drawn (default: 0)")
-    train.add_argument("--epochs", type=int, help="instead of the preset's")
+    train.add_argument("--epochs", type=int, help="instead of the preset's; a small set has more")
     train.add_argument("--learning-rate", type=float, help="instead of the preset's")
     train.add_argument("--halve-every", type=int, metavar="EPOCHS", help="instead of the preset's")
     train.add_argument("--batch-size", type=int, help="instead of the preset's")
@@ -143,7 +143,7 @@ def _add_evaluate(commands: Any) -> None:
 
 def _train(arguments: argparse.Namespace) -> int:
     from tvae.runs.name import RunName
-    from tvae.training.configuration import RunConfig
+    from tvae.training.configuration import RunConfig, usual_epoch_images
 
     names = ("epochs", "learning_rate", "halve_every", "batch_size", "source", "k")
     changes = {name: value for name in names if (value := getattr(arguments, name)) is not None}
@@ -159,7 +159,8 @@ def _train(arguments: argparse.Namespace) -> int:
         **changes,
     )
     folder = arguments.folder or Path("runs") / RunName.of(config).entry(config.preset, config.seed)
-    return _run(config, folder, arguments, arguments.precision)
+    epoch_images = usual_epoch_images(config.dataset, config.preset)
+    return _run(config, folder, arguments, arguments.precision, epoch_images)
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -176,7 +177,13 @@ def _resume(arguments: argparse.Namespace) -> int:
     return _run(config, arguments.folder, arguments, found.extra.get("precision", "32-true"))
 
 
-def _run(config: Any, folder: Path, arguments: argparse.Namespace, precision: str) -> int:
+def _run(
+    config: Any,
+    folder: Path,
+    arguments: argparse.Namespace,
+    precision: str,
+    epoch_images: int | None = None,
+) -> int:
     from lightning_fabric.utilities.rank_zero import rank_zero_only
 
     from tvae import training
@@ -188,6 +195,7 @@ def _run(config: Any, folder: Path, arguments: argparse.Namespace, precision: st
     say = rank_zero_only(print)  # Fabric starts this command once for each process
     before = len(checkpoints.checkpoint_folders(folder))
     train_data, test_data = own_data(config.dataset, config.source, arguments.root)
+    config = config.stretched(len(train_data), epoch_images)
     say(f"{RunName.of(config)}, preset {config.preset}, {config.epochs} epochs, seed {config.seed}")
     say(train_data.provenance)
     say(test_data.provenance)

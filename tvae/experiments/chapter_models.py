@@ -12,11 +12,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tvae import data
 from tvae.runs import execution, released
 from tvae.runs.name import BASELINES, RunName
 from tvae.runs.sweep import Job
 from tvae.training import get_preset, pick_device, train
+from tvae.training.configuration import usual_epoch_images
 
 
 def job(name: str, preset: str, seed: int = 0) -> Job:
@@ -32,7 +32,7 @@ def job(name: str, preset: str, seed: int = 0) -> Job:
         run.d,
         seed=seed,
         preset=preset,
-        epoch_images=data.entry(run.dataset).epoch_images if preset != "quick" else None,
+        epoch_images=usual_epoch_images(run.dataset, preset),
     )
 
 

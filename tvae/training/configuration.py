@@ -91,6 +91,11 @@ def get_preset(name: str) -> Preset:
     return PRESETS[name]
 
 
+def usual_epoch_images(dataset: str, preset: str) -> int | None:
+    """As on how many images a run makes its steps unless told otherwise; None: on its own."""
+    return None if preset == "quick" else data.entry(dataset).epoch_images
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """Everything one training run depends on, besides the images themselves.
@@ -252,6 +257,18 @@ class RunConfig:
             if value not in ([], {}, False, None):
                 values[name] = value
         return values
+
+    def stretched(self, images: int, epoch_images: int | None) -> RunConfig:
+        """This run with its schedule counted in passes of `epoch_images`, on so many `images`.
+
+        The number of steps and the place of every halving are then what they would be on a set of
+        `epoch_images` images; None leaves the schedule as it is.
+        """
+        if epoch_images is None:
+            return self
+        there, here = (max(count // self.batch_size, 1) for count in (epoch_images, images))
+        epochs, halving = (max(round(n * there / here), 1) for n in (self.epochs, self.halve_every))
+        return dataclasses.replace(self, epochs=epochs, halve_every=halving)
 
     def triplets(self) -> Triplets:
         """The sampler of the views that this run is trained and measured on."""
