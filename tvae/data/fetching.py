@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from tvae.data import embedded
 from tvae.data.catalogue import entry, names
 from tvae.data.roots import DataNotFound, data_root
+from tvae.files import AnyPath
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Check:
         return f"{self.name:14} {self.path}: {state}"
 
 
-def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
+def fetch(name: str, root: AnyPath | None = None) -> Path:
     """Download a data set into the data root, with progress; return the root.
 
     MNIST, Fashion-MNIST, Omniglot and CelebA come by torchvision's own download, which checks their
@@ -67,7 +67,7 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     return folder
 
 
-def available(root: str | os.PathLike[str] | None = None) -> list[Available]:
+def available(root: AnyPath | None = None) -> list[Available]:
     """What can be had where: one row for each data set and source."""
     folder, rows = data_root(root), []
     for known in map(entry, names()):
@@ -94,9 +94,7 @@ def _digest(path: Path, algorithm: str) -> str:
     return digest.hexdigest()
 
 
-def check(
-    name: str | Iterable[str] | None = None, root: str | os.PathLike[str] | None = None
-) -> list[Check]:
+def check(name: str | Iterable[str] | None = None, root: AnyPath | None = None) -> list[Check]:
     """Compare every file that is there, of one data set, several or all, with its checksum.
 
     MNIST and Fashion-MNIST are compared unpacked; the embedded samples as they are stored. Files

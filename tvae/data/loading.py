@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ from tvae.data.catalogue import entry
 from tvae.data.dataset import Dataset
 from tvae.data.entries import Loader
 from tvae.data.roots import DataNotFound, data_root
+from tvae.files import AnyPath
 
 
 def _one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -35,7 +35,7 @@ def load(
     split: str = "train",
     *,
     source: str = "full",
-    root: str | os.PathLike[str] | None = None,
+    root: AnyPath | None = None,
     download: bool = False,
     **options: Any,
 ) -> Dataset:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from tvae.files import AnyPath
+
 # Debian's package dataset-fashion-mnist puts the four published .gz files here
 DEBIAN_FASHION = Path("/usr/share/datasets/fashion-mnist")
 
@@ -16,7 +18,7 @@ class DataNotFound(FileNotFoundError):
     """A data set was asked for that is not on this machine; the message says how to get it."""
 
 
-def data_root(root: str | os.PathLike[str] | None = None) -> Path:
+def data_root(root: AnyPath | None = None) -> Path:
     """The data root: `root` if given, else `TVAE_DATA`, else a per-user cache folder.
 
     It has torchvision's layout (`MNIST/raw/...`, `omniglot-py/...`, `celeba/...`), so a root that

@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from tvae.files import AnyPath
 from tvae.runs import execution, released
 from tvae.runs.name import BASELINES, RunName
 from tvae.runs.sweep import Job
@@ -42,7 +43,7 @@ def trained(
     *,
     seed: int = 0,
     device: str = "auto",
-    runs: str | os.PathLike[str] | None = None,
+    runs: AnyPath | None = None,
 ) -> Any:
     """The model `name` in evaluation mode: released (`quick`), or trained here (`book`, `paper`).
 

@@ -16,13 +16,13 @@ All measures act on the last two axes, so that they take many sets of curves (..
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tvae.files import AnyPath
 from tvae.runs import ledger
 from tvae.runs.name import RunName
 
@@ -53,7 +53,7 @@ def from_ledger(
     tag: str = "stability",
     quantity: str = "test_nllx0",
     seeds: Iterable[int] = SEEDS,
-    results: str | os.PathLike[str] | None = None,
+    results: AnyPath | None = None,
 ) -> Curves:
     """The curves of the runs `label` (as in the tables: `A`, `M^R`, `VAE`) that the ledger holds.
 

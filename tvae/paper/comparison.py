@@ -13,7 +13,6 @@ transformations.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 import pandas as pd
 
 from tvae import paper
+from tvae.files import AnyPath
 from tvae.paper import METRICS, report
 from tvae.runs import ledger
 from tvae.runs.name import BASELINES as _WRITTEN
@@ -61,9 +61,7 @@ def _rank(entry: ledger.Entry) -> tuple[int, float, int]:
 
 
 def _runs(
-    results: str | os.PathLike[str] | None,
-    schedule: tuple[str, str] | None = None,
-    seed: int | None = None,
+    results: AnyPath | None, schedule: tuple[str, str] | None = None, seed: int | None = None
 ) -> _Runs:
     """The best run for every data set, label and true dimension; not to be changed."""
     found: _Runs = {}
@@ -79,7 +77,7 @@ def _runs(
     return found
 
 
-def _entries(results: str | os.PathLike[str] | None) -> list[ledger.Entry]:
+def _entries(results: AnyPath | None) -> list[ledger.Entry]:
     """The entries that may stand for a row; not to be changed."""
     place = ledger.folder() if results is None else Path(results)
     # reading means checking, a millisecond a file: once is enough
@@ -106,10 +104,7 @@ def _dimension(label: str, d: int) -> int:
 
 
 def best(
-    dataset: str,
-    label: str,
-    d: int | None = 25,
-    results: str | os.PathLike[str] | None = None,
+    dataset: str, label: str, d: int | None = 25, results: AnyPath | None = None
 ) -> ledger.Entry | None:
     """The run nearest to the paper's for this row of its tables, or None if there is none.
 
@@ -151,7 +146,7 @@ def _row(
     return row
 
 
-def schedules(results: str | os.PathLike[str] | None = None) -> list[tuple[str, str]]:
+def schedules(results: AnyPath | None = None) -> list[tuple[str, str]]:
     """The pairs (preset, tag) that trained runs of the ledger have, the nearest to the paper's first.
 
     Runs of the same schedule were trained alike and may be compared with each other: see `rows`.
@@ -168,7 +163,7 @@ def schedules(results: str | os.PathLike[str] | None = None) -> list[tuple[str, 
 def rows(
     dataset: str | None = None,
     d: int | None = None,
-    results: str | os.PathLike[str] | None = None,
+    results: AnyPath | None = None,
     *,
     schedule: tuple[str, str] | None = None,
     seed: int | None = None,

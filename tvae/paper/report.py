@@ -9,12 +9,12 @@ whose file is deleted has no row.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import pandas as pd
 
 from tvae import actions, data, paper, text
+from tvae.files import AnyPath
 from tvae.paper import METRICS
 from tvae.runs import ledger
 from tvae.runs.name import BASELINES, RunName, fold
@@ -26,7 +26,7 @@ LABELS = ("A", "M", "M^R", "MA", "MA^R", "T", "T^R", "N", "N^R", "VAE+", "VAE")
 
 
 def compare(
-    results: str | os.PathLike[str] | None = None,
+    results: AnyPath | None = None,
     *,
     dataset: str | None = None,
     action: str | Sequence[str] | None = None,
@@ -172,7 +172,7 @@ def _latex(title: str, lines: list[list[str]]) -> str:
 
 
 def report(
-    results: str | os.PathLike[str] | None = None,
+    results: AnyPath | None = None,
     *,
     dataset: str | None = None,
     action: str | Sequence[str] | None = None,

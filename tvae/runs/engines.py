@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+from tvae.files import AnyPath
 from tvae.runs import ledger
 from tvae.runs.progress import Board
 from tvae.runs.sweep import Job
@@ -41,7 +42,7 @@ class Outcome:
     elsewhere: list[str] = field(default_factory=list)  # another process was busy with them
 
 
-def open_jobs(jobs: Sequence[Job], results: str | os.PathLike[str]) -> tuple[list[Job], list[str]]:
+def open_jobs(jobs: Sequence[Job], results: AnyPath) -> tuple[list[Job], list[str]]:
     """The runs still to be made, and the names of those the ledger already holds.
 
     A finished run of the same name with other settings is never overwritten: that is a `Conflict`.
@@ -152,8 +153,8 @@ class _Worker:
 def local(
     jobs: Sequence[Job],
     *,
-    results: str | os.PathLike[str],
-    runs: str | os.PathLike[str],
+    results: AnyPath,
+    runs: AnyPath,
     side_by_side: int = 1,
     device: str = "auto",
     stream: TextIO = sys.stdout,
@@ -230,7 +231,7 @@ def _note(outcome: Outcome, name: str, event: Mapping[str, Any]) -> None:
         outcome.failed[name] = event["reason"]
 
 
-def _record_failure(job: Job, reason: str, results: str | os.PathLike[str]) -> None:
+def _record_failure(job: Job, reason: str, results: AnyPath) -> None:
     from tvae.runs.execution import failure
 
     ledger.write(failure(job, reason), results)
@@ -242,8 +243,8 @@ def _record_failure(job: Job, reason: str, results: str | os.PathLike[str]) -> N
 def over_ray(
     jobs: Sequence[Job],
     *,
-    results: str | os.PathLike[str],
-    runs: str | os.PathLike[str],
+    results: AnyPath,
+    runs: AnyPath,
     address: str | None = None,
     cpus: float = 1,
     gpus: float = 0,

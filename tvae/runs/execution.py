@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -14,7 +13,7 @@ import torch
 from tvae import data, training
 from tvae.data import Dataset
 from tvae.evaluation import METRICS
-from tvae.files import Busy, locked
+from tvae.files import AnyPath, Busy, locked
 from tvae.runs import ledger
 from tvae.runs.ledger import Entry
 from tvae.runs.name import RunName
@@ -69,9 +68,7 @@ def _curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # --- the run ------------------------------------------------------------------------------------
 
 
-def own_data(
-    dataset: str, source: str, root: str | os.PathLike[str] | None = None
-) -> tuple[Dataset, Dataset]:
+def own_data(dataset: str, source: str, root: AnyPath | None = None) -> tuple[Dataset, Dataset]:
     """Training and test images of the data set a model is trained on."""
     return (
         data.load(dataset, "train", source=source, root=root),
@@ -82,8 +79,8 @@ def own_data(
 def execute(
     job: Job,
     *,
-    results: str | os.PathLike[str],
-    runs: str | os.PathLike[str],
+    results: AnyPath,
+    runs: AnyPath,
     device: str = "auto",
     notify: Notify = lambda event: None,
 ) -> Entry:
@@ -186,8 +183,8 @@ def _train(
 def execute_and_record(
     job: Job,
     *,
-    results: str | os.PathLike[str],
-    runs: str | os.PathLike[str],
+    results: AnyPath,
+    runs: AnyPath,
     device: str = "auto",
     notify: Notify = lambda event: None,
 ) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +19,7 @@ from tvae.data import Dataset, Provenance
 from tvae.data.affnist import originals as affnist_originals
 from tvae.evaluation import normalisation
 from tvae.evaluation.inference import batches
-from tvae.files import atomic_path, atomic_write
+from tvae.files import AnyPath, atomic_path, atomic_write
 from tvae.models import TVAE, VAE, evaluating
 from tvae.objective import vae_terms
 from tvae.runs.sweep import Job
@@ -38,8 +37,8 @@ def affnist(
     source: str,
     measures: Measuring,
     test: Dataset,
-    cache: str | os.PathLike[str] | None = None,
-    root: str | os.PathLike[str] | None = None,
+    cache: AnyPath | None = None,
+    root: AnyPath | None = None,
 ) -> tuple[Dataset | None, Dataset | None]:
     """AffNIST images out of sample: labelled anchors from its training part, queries from its test.
 
@@ -57,11 +56,7 @@ def affnist(
 
 
 def _cached(
-    split: str,
-    source: str,
-    count: int,
-    cache: str | os.PathLike[str] | None,
-    root: str | os.PathLike[str] | None,
+    split: str, source: str, count: int, cache: AnyPath | None, root: AnyPath | None
 ) -> Dataset:
     path = None if cache is None else Path(cache) / f"affnist-{source}-{split}-{count}.safetensors"
     return _kept(path, lambda: data.load("affnist", split, source=source, count=count, root=root))
@@ -222,7 +217,7 @@ def baseline_metrics(
     test: Dataset,
     anchors: Dataset | None,
     queries: Dataset | None,
-    cache: str | os.PathLike[str] | None = None,
+    cache: AnyPath | None = None,
 ) -> dict[str, Any]:
     """The kNN columns of raw pixels, of PCA fitted on the training images, of an untrained encoder."""
     labelled = _shares_classes(test)
@@ -263,7 +258,7 @@ def _accuracy(
     embedding: VAE | evaluation.Embedding,
     anchors: Dataset,
     queries: Dataset,
-    cache: str | os.PathLike[str] | None = None,
+    cache: AnyPath | None = None,
 ) -> tuple[float, float]:
     """kNN accuracy and its standard error. Those of pixels are kept in `cache` for the same images."""
     sums = {"anchors": anchors.provenance.checksum, "queries": queries.provenance.checksum}
@@ -295,8 +290,8 @@ def further_metrics(
     source: str,
     anchors: Dataset,
     queries: Dataset,
-    cache: str | os.PathLike[str] | None = None,
-    root: str | os.PathLike[str] | None = None,
+    cache: AnyPath | None = None,
+    root: AnyPath | None = None,
 ) -> dict[str, dict[str, float | None]]:
     """Accuracies on AffNIST normalised by its own moments: `knn_out_centred`, `knn_out_moments`.
 
@@ -315,9 +310,7 @@ def further_metrics(
     return found
 
 
-def _normalised(
-    part: Dataset, kind: str, size: float, cache: str | os.PathLike[str] | None
-) -> Dataset:
+def _normalised(part: Dataset, kind: str, size: float, cache: AnyPath | None) -> Dataset:
     """The AffNIST images `part` normalised; with a folder `cache`, made once and kept."""
     name = f"affnist-{part.provenance.checksum[:16]}-{kind}.safetensors"
     path = None if cache is None else Path(cache) / name

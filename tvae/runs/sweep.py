@@ -36,7 +36,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -55,6 +54,7 @@ from pydantic import (
 )
 
 from tvae import actions, data
+from tvae.files import AnyPath
 from tvae.runs.name import BASELINES, RunName
 from tvae.training import configuration
 from tvae.training.configuration import Measuring, RunConfig
@@ -292,7 +292,7 @@ def expand(sweep: Mapping[str, Any]) -> list[Job]:
     return list(jobs.values())
 
 
-def load(path: str | os.PathLike[str]) -> list[Job]:
+def load(path: AnyPath) -> list[Job]:
     """Read a sweep file and expand it."""
     path = Path(path)
     try:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from tvae.files import AnyPath
 from tvae.models import TVAE, VAE
 from tvae.runs import released
 from tvae.runs.name import RunName
@@ -33,7 +34,7 @@ class Trained:
     folder: Path | None  # None: released with the package
 
 
-def find(run: str | os.PathLike[str], device: str | torch.device = "cpu") -> Trained:
+def find(run: AnyPath, device: str | torch.device = "cpu") -> Trained:
     """The trained run in the folder `run`, or the released model of that name.
 
     A single checkpoint folder such as `runs/mnist-A-25/epoch-00012` is accepted as well.
@@ -55,7 +56,7 @@ def find(run: str | os.PathLike[str], device: str | torch.device = "cpu") -> Tra
     return Trained(name, model, released.configuration(entry), entry.curve, None)
 
 
-def load(run: str | os.PathLike[str], device: str | torch.device = "cpu") -> VAE | TVAE:
+def load(run: AnyPath, device: str | torch.device = "cpu") -> VAE | TVAE:
     """The trained model of a run folder, or the released one of that name, in evaluation mode.
 
     It carries the triplets that it was trained on (`model.triplets`), which `evaluate` uses.

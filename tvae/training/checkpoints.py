@@ -35,7 +35,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
 
-from tvae.files import Busy, locked
+from tvae.files import AnyPath, Busy, locked
 
 FORMAT = "tvae checkpoint"
 VERSION = 1
@@ -72,7 +72,7 @@ class Checkpoint:
     path: Path | None = None  # where it was read from
 
 
-def checkpoint_folders(folder: str | os.PathLike[str]) -> list[Path]:
+def checkpoint_folders(folder: AnyPath) -> list[Path]:
     """The checkpoint folders in a run folder, oldest first, whether or not they are intact."""
     folder = Path(folder)
     if not folder.is_dir():
@@ -85,7 +85,7 @@ def _matches(path: Path) -> re.Match[str] | None:
     return _NAME.fullmatch(path.name) if path.is_dir() else None
 
 
-def save(folder: str | os.PathLike[str], checkpoint: Checkpoint, keep: int = KEEP) -> Path:
+def save(folder: AnyPath, checkpoint: Checkpoint, keep: int = KEEP) -> Path:
     """Publish `checkpoint` as `folder`/epoch-NNNNN and drop all but the newest `keep`.
 
     If that fails, by a full disk or a folder that cannot be written to, a `SaveError` says so in
@@ -187,7 +187,7 @@ def _remove(path: Path) -> None:
     shutil.rmtree(hidden, ignore_errors=True)
 
 
-def read(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Checkpoint:
+def read(path: AnyPath, device: str | torch.device = "cpu") -> Checkpoint:
     """The checkpoint in this folder, checked against its checksums.
 
     Raises `CheckpointError` with one sentence if it is not there, incomplete, damaged or not a
@@ -242,7 +242,7 @@ def _tensors(data: bytes, device: str | torch.device) -> dict[str, torch.Tensor]
     return {name: tensor.to(device) for name, tensor in load_tensors(data).items()}
 
 
-def latest(folder: str | os.PathLike[str]) -> Checkpoint | None:
+def latest(folder: AnyPath) -> Checkpoint | None:
     """The newest checkpoint of a run folder that can be used; None if there is none at all.
 
     A damaged one is passed over with a `CheckpointWarning` that names it and the one taken
@@ -268,7 +268,7 @@ def latest(folder: str | os.PathLike[str]) -> Checkpoint | None:
 
 
 @contextmanager
-def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
+def exclusive(folder: AnyPath) -> Iterator[None]:
     """Keep `folder` to this process while the block runs, and sweep away what killed runs left.
 
     The lock ends with the process, however that ends: see `files.locked`.

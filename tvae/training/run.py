@@ -11,7 +11,6 @@ steps of every call, for trials.
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -27,7 +26,7 @@ from safetensors.torch import save as dump_tensors
 
 from tvae import models
 from tvae.data import Dataset, entry, names
-from tvae.files import atomic_write
+from tvae.files import AnyPath, atomic_write
 from tvae.models import TVAE, VAE
 from tvae.seeding import generator
 from tvae.training import checkpoints
@@ -56,7 +55,7 @@ def train(
     train_data: Dataset,
     test_data: Dataset | None = None,
     *,
-    folder: str | os.PathLike[str] | None = None,
+    folder: AnyPath | None = None,
     resume: bool = True,
     device: str | torch.device = "auto",
     precision: Any = "32-true",
@@ -287,7 +286,7 @@ def _last_good(task: _Task) -> str:
     return f"The last good checkpoint is {found[-1]}." if found else "There is no checkpoint."
 
 
-def load_run(folder: str | os.PathLike[str]) -> tuple[VAE | TVAE, Checkpoint]:
+def load_run(folder: AnyPath) -> tuple[VAE | TVAE, Checkpoint]:
     """The trained model of a run folder, in evaluation mode, and the checkpoint it comes from.
 
     That is the newest intact one; a single checkpoint folder such as `runs/mnist-A-25/epoch-00012`

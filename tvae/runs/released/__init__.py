@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -31,7 +30,7 @@ from safetensors.torch import save as dump_tensors
 
 from tvae import models, text
 from tvae.evaluation import METRICS
-from tvae.files import atomic_write
+from tvae.files import AnyPath, atomic_write
 from tvae.runs.ledger import Entry
 from tvae.runs.name import RunName
 from tvae.training import RunConfig
@@ -45,16 +44,16 @@ class ReleaseError(ValueError):
     """Released weights that are not there or not what was released."""
 
 
-def _folder(folder: str | os.PathLike[str] | None) -> Path:
+def _folder(folder: AnyPath | None) -> Path:
     return Path(__file__).parent if folder is None else Path(folder)
 
 
-def names(folder: str | os.PathLike[str] | None = None) -> list[str]:
+def names(folder: AnyPath | None = None) -> list[str]:
     """The names of all released models, sorted."""
     return sorted(path.stem for path in _folder(folder).glob("*.json"))
 
 
-def resolve(name: str, folder: str | os.PathLike[str] | None = None) -> str:
+def resolve(name: str, folder: AnyPath | None = None) -> str:
     """The released model that `name` means.
 
     Besides the exact names, two of the paper's habits are understood: M and MA at a nominal d of 25
@@ -92,7 +91,7 @@ def _description(name: str, folder: Path) -> dict[str, Any]:
     return {**description, "entry": entry}
 
 
-def entry(name: str, folder: str | os.PathLike[str] | None = None) -> Entry:
+def entry(name: str, folder: AnyPath | None = None) -> Entry:
     """The ledger entry that was released with the weights `name`."""
     place = _folder(folder)
     return _description(resolve(name, place), place)["entry"]
@@ -168,14 +167,12 @@ def _table(folder: Path) -> pd.DataFrame:
 
 
 @overload
-def pretrained(
-    name: None = None, *, folder: str | os.PathLike[str] | None = None
-) -> pd.DataFrame: ...
+def pretrained(name: None = None, *, folder: AnyPath | None = None) -> pd.DataFrame: ...
 @overload
-def pretrained(name: str, *, folder: str | os.PathLike[str] | None = None) -> Any: ...
+def pretrained(name: str, *, folder: AnyPath | None = None) -> Any: ...
 
 
-def pretrained(name: str | None = None, *, folder: str | os.PathLike[str] | None = None) -> Any:
+def pretrained(name: str | None = None, *, folder: AnyPath | None = None) -> Any:
     """A trained model by name (`mnist-A-25`, `fashion-mnist-VAE+-25`, `omniglot-T-25`), offline.
 
     Returns a `VAE` or `TVAE` in evaluation mode with float32 weights. Without a name: a table of all
@@ -187,9 +184,7 @@ def pretrained(name: str | None = None, *, folder: str | os.PathLike[str] | None
     return _table(place) if name is None else _load(resolve(name, place), place)
 
 
-def release(
-    model: torch.nn.Module, entry: Entry, folder: str | os.PathLike[str] | None = None
-) -> Path:
+def release(model: torch.nn.Module, entry: Entry, folder: AnyPath | None = None) -> Path:
     """Write the weights of `model` in half precision, with its ledger `entry`, into `folder`.
 
     The weights come first and the description last: without a description there is no model, so an
