@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tvae.data import affnist
 from tvae.data.catalogue import entry, names, register
-from tvae.data.dataset import Dataset, Provenance, describe, fingerprint
+from tvae.data.dataset import Dataset, Provenance, describe, fingerprint, pixels_of
 from tvae.data.entries import Entry, Source
 from tvae.data.fetching import Available, Check, available, check, fetch
 from tvae.data.loading import load
@@ -34,5 +34,6 @@ __all__ = [
     "fingerprint",
     "load",
     "names",
+    "pixels_of",
     "register",
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from tvae.checks import to_floats
+from tvae.checks import check_images, to_floats
 
 
 def fingerprint(images: torch.Tensor, labels: torch.Tensor) -> str:
@@ -139,6 +139,13 @@ class Dataset:
             labels=self.labels.to(device),
             extras={name: rows.to(device) for name, rows in self.extras.items()},
         )
+
+
+def pixels_of(
+    images: torch.Tensor | Dataset, shape: tuple[int, int, int] | None = None, name: str = "images"
+) -> torch.Tensor:
+    """The tensor (N, C, H, W) of images or of a data set, checked, also for `shape` = (C, H, W)."""
+    return check_images(images.images if isinstance(images, Dataset) else images, shape, name=name)
 
 
 def describe(

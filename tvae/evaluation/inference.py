@@ -14,8 +14,8 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from tvae.checks import check_images, check_whole, to_floats
-from tvae.data import Dataset
+from tvae.checks import check_whole, to_floats
+from tvae.data import Dataset, pixels_of
 from tvae.models import TVAE, VAE, evaluating
 
 BATCH = 500  # images through the networks at once
@@ -27,12 +27,6 @@ class Embedding(Protocol):
     def embed(self, images: torch.Tensor) -> torch.Tensor:
         """Images (N, C, H, W), uint8 or in [0, 1], to vectors (N, d)."""
         ...
-
-
-def pixels_of(images: torch.Tensor | Dataset, model: nn.Module, name: str) -> torch.Tensor:
-    """The tensor (N, C, H, W) of images or of a data set, checked to be of the model's shape."""
-    tensor = images.images if isinstance(images, Dataset) else images
-    return check_images(tensor, getattr(model, "shape", None), name=name)
 
 
 def batches(images: torch.Tensor, model: nn.Module, batch: int) -> Iterator[torch.Tensor]:
@@ -52,9 +46,8 @@ def embed(
     In place of a model there may be any object with a method `embed`, such as those of `baselines`.
     """
     if not isinstance(model, VAE):
-        tensor = check_images(images.images if isinstance(images, Dataset) else images)
-        return torch.cat([model.embed(part).cpu() for part in tensor.split(batch)])
-    tensor = pixels_of(images, model, "images")
+        return torch.cat([model.embed(part).cpu() for part in pixels_of(images).split(batch)])
+    tensor = pixels_of(images, model.shape)
     out = torch.empty((len(tensor), model.d), dtype=next(model.parameters()).dtype)
     done = 0
     with evaluating(model):

@@ -21,8 +21,8 @@ import torch
 import torch.nn.functional as F
 
 from tvae.checks import check_whole
-from tvae.data import Dataset
-from tvae.evaluation.inference import batches, pixels_of
+from tvae.data import Dataset, pixels_of
+from tvae.evaluation.inference import batches
 from tvae.evaluation.statistics import Estimate
 from tvae.models import VAE, evaluating
 from tvae.seeding import generator as named_generator
@@ -84,7 +84,7 @@ def log_likelihood(
         generator: of the noise; None stands for the stream "likelihood" of seed 0.
         chunk: codes decoded at once; None is chosen by the size of the images.
     """
-    images = pixels_of(x, vae, "x")
+    images = pixels_of(x, vae.shape, "x")
     check_whole(samples, "samples")
     if generator is None:
         generator = named_generator(0, "likelihood")

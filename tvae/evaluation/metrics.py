@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 
-from tvae.data import Dataset
-from tvae.evaluation.inference import BATCH, Embedding, batches, embed, pixels_of
+from tvae.data import Dataset, pixels_of
+from tvae.evaluation.inference import BATCH, Embedding, batches, embed
 from tvae.evaluation.knn import Neighbours, vote
 from tvae.evaluation.likelihood import log_likelihood
 from tvae.evaluation.statistics import Estimate
@@ -172,7 +172,7 @@ def evaluate(
     errors: dict[str, float] = {}
     details: dict[str, Any] = {}
     if isinstance(model, VAE):
-        images = pixels_of(test, model, "test")
+        images = pixels_of(test, model.shape, "test")
         sampler = triplets or model.triplets or Triplets()
         trained_on_views = isinstance(model, TVAE) or model.triplets is not None
         with_views = trained_on_views if views is None else views

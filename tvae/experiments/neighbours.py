@@ -36,7 +36,7 @@ def knn_table(rows: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     """The paper's Table 2 with our runs beside it, as text; empty where there is no number.
 
     Args:
-        rows: from `standing.rows`, of MNIST and Fashion-MNIST.
+        rows: from `comparison.rows`, of MNIST and Fashion-MNIST.
         labels: which rows of each dimension, in this order.
 
     Returns:
@@ -59,7 +59,7 @@ def knn_table(rows: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
 def leads(rows: pd.DataFrame, dataset: str, first: str, second: str, d: int = 25) -> pd.Series:
     """By how much `first` is ahead of `second` out of sample: paper, ledger and `ledger s.e.`.
 
-    `rows` are from `standing.rows`; NaN where there is no number. The two accuracies count as
+    `rows` are from `comparison.rows`; NaN where there is no number. The two accuracies count as
     independent, although measured on the same queries: the error is rather too large.
     """
     a, b = (claims.cell(rows, dataset, label, d) for label in (first, second))

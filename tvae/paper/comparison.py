@@ -13,6 +13,7 @@ transformations.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -235,18 +236,14 @@ def text(table: pd.DataFrame, metrics: Sequence[str] = METRICS) -> str:
         name = [row["label"], str(row["d"])]
         epochs = "" if pd.isna(row["epochs"]) else f"{row['epochs']:.0f}"
         ours, printed = row["preset"] != "", not row[[f"{m}_paper" for m in METRICS]].isna().all()
+        cells = report.cells(row, metrics)
         if printed:
-            cells = [report.number(row[f"{m}_paper"], m) for m in metrics]
-            lines.append([*name, "", "paper", *cells])
+            lines.append([*name, "", "paper", *cells["paper"]])
         if ours:
-            cells = [report.number(row[m], m) for m in metrics]
-            lines.append([*(["", ""] if printed else name), epochs, "ours", *cells])
-            if not row[[f"{m}_se" for m in metrics]].isna().all():
-                cells = [report.number(row[f"{m}_se"], m) for m in metrics]
-                lines.append(["", "", "", "± s.e.", *cells])
-        if ours and printed:
-            cells = [report.number(row[m] - row[f"{m}_paper"], m, sign=True) for m in metrics]
-            lines.append(["", "", "", "ours − paper", *cells])
+            lines.append([*(["", ""] if printed else name), epochs, "ours", *cells["ours"]])
+        shown = [ours and any(cells["± s.e."]), ours and printed]
+        for what in itertools.compress(("± s.e.", "ours − paper"), shown):
+            lines.append(["", "", "", what, *cells[what]])
     return text_table(["model", "d", "epochs", "", *metrics], lines, left=(0, 3))
 
 
@@ -270,9 +267,8 @@ def compact(
         line = f"{row['label']:9s}{row['d']:4d}"
         for value, width in ((row["epochs"], 7), (row["seconds"] / 60, 6)):
             line += ("·" if pd.isna(value) else f"{value:.0f}").rjust(width)
-        for metric in metrics:
-            values = row[f"{metric}_paper"], row[metric], row[metric] - row[f"{metric}_paper"]
-            texts = [report.number(v, metric, sign=k == 2) or "·" for k, v in enumerate(values)]
-            line += "  " + "".join(f"{text:>7s}" for text in texts)
+        cells = report.cells(row, metrics)
+        for texts in zip(cells["paper"], cells["ours"], cells["ours − paper"], strict=True):
+            line += "  " + "".join(f"{text or '·':>7s}" for text in texts)
         lines.append(line + (" *" if row["part"] else ""))
     return "\n".join(lines)

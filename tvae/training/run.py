@@ -25,7 +25,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as dump_tensors
 
 from tvae import models
-from tvae.data import Dataset, entry, names
+from tvae.data import Dataset, entry, names, pixels_of
 from tvae.files import AnyPath, atomic_write
 from tvae.models import TVAE, VAE
 from tvae.seeding import generator
@@ -33,7 +33,7 @@ from tvae.training import checkpoints
 from tvae.training.checkpoints import Checkpoint, CheckpointError, SaveError
 from tvae.training.configuration import RunConfig
 from tvae.training.devices import make_fabric
-from tvae.training.fitting import check_batch, pixels_of, progress_bar, step_limit
+from tvae.training.fitting import check_batch, progress_bar, step_limit
 from tvae.training.history import History
 from tvae.training.loop import Loop, NotFinite, Schedule
 
@@ -80,7 +80,7 @@ def train(
         callbacks: Called after every epoch with the model and the history so far.
         progress: Whether to show a progress bar; None means on a terminal only.
     """
-    pixels_of(train_data, None, "train_data")
+    pixels_of(train_data, name="train_data")
     shape = (train_data.images.shape[1], train_data.images.shape[2], train_data.images.shape[3])
     if test_data is not None:
         pixels_of(test_data, shape, "test_data")
