@@ -81,7 +81,3 @@ def _code(error: Exception) -> int:
     if isinstance(error, OSError) and not isinstance(error, missing):
         return 1
     return 1 if isinstance(error, ArithmeticError) else 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())

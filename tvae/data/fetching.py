@@ -16,17 +16,13 @@ from tvae.files import AnyPath
 
 @dataclass(frozen=True)
 class Available:
-    """One way to a data set: is it there, where, and what provides it; `str()` is one line."""
+    """One way to a data set: is it there, where, and what provides it."""
 
     name: str
     source: str
     present: bool
     where: str
     provide: str = ""
-
-    def __str__(self) -> str:
-        state = "yes" if self.present else f"no: {self.provide}"
-        return f"{self.name:14} {self.source:12} {self.where}: {state}"
 
 
 @dataclass(frozen=True)

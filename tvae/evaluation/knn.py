@@ -276,32 +276,22 @@ def vote(labels: torch.Tensor) -> torch.Tensor:
 
 
 def knn_predict(
-    anchors: Array,
-    anchor_labels: Array,
-    queries: Array,
-    k: int = 5,
-    *,
-    backend: str = "auto",
-    device: str | torch.device | None = None,
+    anchors: Array, anchor_labels: Array, queries: Array, k: int = 5, **options: Any
 ) -> torch.Tensor:
-    """The class (N,) of each query (N, d) by a vote of its k nearest anchors (M, d)."""
+    """The class (N,) of each query (N, d) by a vote of its k nearest anchors (M, d).
+
+    `options` are those of `Neighbours`.
+    """
     labels = _labels(anchor_labels, len(anchors), "anchor")
-    return vote(labels[Neighbours(anchors, k, backend=backend, device=device)(queries).indices])
+    return vote(labels[Neighbours(anchors, k, **options)(queries).indices])
 
 
 def knn_accuracy(
-    anchors: Array,
-    anchor_labels: Array,
-    queries: Array,
-    query_labels: Array,
-    k: int = 5,
-    *,
-    backend: str = "auto",
-    device: str | torch.device | None = None,
+    anchors: Array, anchor_labels: Array, queries: Array, query_labels: Array, k: int = 5
 ) -> float:
     """The share of queries (N, d) that the k nearest anchors (M, d) classify rightly."""
     truth = _labels(query_labels, len(queries), "query")
-    found = knn_predict(anchors, anchor_labels, queries, k, backend=backend, device=device)
+    found = knn_predict(anchors, anchor_labels, queries, k)
     return float((found == truth).double().mean())
 
 

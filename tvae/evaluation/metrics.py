@@ -96,36 +96,16 @@ class Metrics(Mapping[str, float | None]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Metrics, (dict(self._values), dict(self.se), dict(self.details))
 
-    def as_dict(self) -> dict[str, float | None]:
-        """The columns as a plain dictionary, in their order."""
-        return dict(self._values)
-
     def __str__(self) -> str:
         """One line: the columns that are there."""
         return "  ".join(
-            f"{name} {value:.{_digits(name)}f}"
+            f"{name} {value:.{4 if name in ACCURACIES else 2}f}"
             for name, value in self._values.items()
             if value is not None
         )
 
     def __repr__(self) -> str:
         return f"Metrics({self})"
-
-    def table(self) -> str:
-        """A line for each column, with its standard error; a dash where it is not defined."""
-        lines = []
-        for name, value in self._values.items():
-            if value is None:
-                lines.append(f"{name:<8}{'–':>10}")
-                continue
-            line = f"{name:<8}{value:>10.{_digits(name)}f}"
-            error = self.se.get(name)
-            lines.append(line if error is None else f"{line} ± {error:.{_digits(name)}f}")
-        return "\n".join(lines)
-
-
-def _digits(name: str) -> int:
-    return 4 if name in ACCURACIES else 2
 
 
 def evaluate(

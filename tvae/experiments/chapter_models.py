@@ -12,7 +12,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tvae.files import AnyPath
 from tvae.runs import execution, released
 from tvae.runs.name import BASELINES, RunName
 from tvae.runs.sweep import Job
@@ -43,12 +42,11 @@ def trained(
     *,
     seed: int = 0,
     device: str = "auto",
-    runs: AnyPath | None = None,
 ) -> Any:
     """The model `name` in evaluation mode: released (`quick`), or trained here (`book`, `paper`).
 
-    A training run is kept in the folder `runs`/NAME (by default of the folder that TVAE_RUNS names,
-    or of `runs` where one works) and goes on from there if it was interrupted; a finished one is
+    A training run is kept in the folder NAME of the folder that TVAE_RUNS names (else of `runs`
+    where one works) and goes on from there if it was interrupted; a finished one is
     only loaded. TVAE_MAX_STEPS cuts it short, for trials.
     """
     get_preset(preset)
@@ -61,7 +59,7 @@ def trained(
         wanted.schedule(len(train_data)),
         train_data,
         test_data,
-        folder=Path(runs or os.environ.get("TVAE_RUNS") or "runs") / wanted.name,
+        folder=Path(os.environ.get("TVAE_RUNS") or "runs") / wanted.name,
         device=place,
     ).model
 

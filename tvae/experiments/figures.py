@@ -2,8 +2,8 @@
 
 Every chapter calls `use_style()` once and takes its colours from here, so that a model has the
 same colour wherever it appears. The palette is that of Okabe and Ito, which stays distinguishable
-under the common forms of colour blindness; where two lines could still be confused, `MARKERS`
-gives each model a mark of its own as well. The statistical figures are drawn by seaborn, in the same
+under the common forms of colour blindness; where two lines could still be confused,
+each model has a mark of its own as well. The statistical figures are drawn by seaborn, in the same
 style.
 
     import matplotlib.pyplot as plt
@@ -43,31 +43,17 @@ PALETTE: dict[str, str] = {
 }
 """The eight colours of Okabe and Ito, by name."""
 
-COLOURS: dict[str, str] = {
-    "A": PALETTE["blue"],
-    "M": PALETTE["vermillion"],
-    "MA": PALETTE["sky"],
-    "T": PALETTE["green"],
-    "N": PALETTE["purple"],
-    "VAE": PALETTE["black"],
-    "VAE+": PALETTE["orange"],
+#: The colour and the mark of each latent action and of the two baselines, the same in every chapter.
+#: What is compared most, A and VAE+, is furthest apart.
+LOOKS: dict[str, tuple[str, str]] = {
+    "A": (PALETTE["blue"], "o"),
+    "M": (PALETTE["vermillion"], "s"),
+    "MA": (PALETTE["sky"], "D"),
+    "T": (PALETTE["green"], "^"),
+    "N": (PALETTE["purple"], "v"),
+    "VAE": (PALETTE["black"], "x"),
+    "VAE+": (PALETTE["orange"], "P"),
 }
-"""The colour of each latent action and of the two baselines, the same in every chapter.
-
-What is compared most, A and VAE+, is furthest apart.
-"""
-
-MARKERS: dict[str, str] = {
-    "A": "o",
-    "M": "s",
-    "MA": "D",
-    "T": "^",
-    "N": "v",
-    "VAE": "x",
-    "VAE+": "P",
-}
-"""The mark of each latent action and of the two baselines."""
-
 #: Representations that are no model of the book: colour and mark, drawn dashed.
 _GREYS = {"pixels": ("#333333", "*"), "PCA": ("#777777", "h"), "untrained": ("#AAAAAA", "1")}
 
@@ -117,18 +103,18 @@ def colour(model: str) -> str:
     The names are the paper's: `A`, `M`, `MA`, `T`, `N`, `VAE`, `VAE+`. A residual form, written
     `M^R` or `MR`, has the colour of its plain form.
     """
-    return COLOURS[_family(model)]
+    return LOOKS[_family(model)][0]
 
 
 def marker(model: str) -> str:
     """Return the mark of a latent action or baseline; names as in `colour`."""
-    return MARKERS[_family(model)]
+    return LOOKS[_family(model)][1]
 
 
 def _family(model: str) -> str:
     name = model.removesuffix("R").removesuffix("^") if model.endswith("R") else model
-    if name not in COLOURS:
-        known = ", ".join(COLOURS)
+    if name not in LOOKS:
+        known = ", ".join(LOOKS)
         raise ValueError(f"{model!r} has no colour; the names are {known}, or such a name with ^R.")
     return name
 
@@ -281,7 +267,6 @@ def graphical_model(
     dashed: Sequence[tuple[str, str]] = (),
     labels: Mapping[str, str] | None = None,
     title: str | None = None,
-    radius: float = 0.32,
     ax: Axes,
 ) -> None:
     """Draw a directed graphical model in the usual notation.
@@ -298,9 +283,9 @@ def graphical_model(
         dashed: pairs (parent, child) of the inference model.
         labels: name to text, mathematics between dollar signs; by default `$name$`.
         title: a line above the drawing.
-        radius: of the nodes.
         ax: where to draw.
     """
+    radius = 0.32
     for group in ([n for pair in (*edges, *dashed) for n in pair], observed, deterministic):
         for name in group:
             if name not in nodes:

@@ -76,7 +76,6 @@ def transformed(
     *,
     others: Sequence[float] = (),
     zoom: float | None = None,
-    interpolation: str = "bicubic",
 ) -> Tensor:
     """All images (N, C, H, W) by one value of a family, clean geometry.
 
@@ -89,7 +88,7 @@ def transformed(
     matrices = homographies(family, values, height, width)
     if zoom is not None:
         matrices = _enlarge(matrices, torch.tensor([zoom], dtype=torch.float64), height, width)
-    return warp(images, matrices.expand(len(images), 3, 3), interpolation)
+    return warp(images, matrices.expand(len(images), 3, 3))
 
 
 def _enlarge(matrices: Tensor, zooms: Tensor, height: int, width: int) -> Tensor:
@@ -124,7 +123,6 @@ class PoseReader:
         others: the family's further parameters, held fixed; for shear and tilt the axis.
         zooms: None for the family's own zoom, or magnifications to try, increasing, about equal in
             their ratios; see the module's text.
-        interpolation: of the warp.
     """
 
     def __init__(
@@ -135,7 +133,6 @@ class PoseReader:
         *,
         others: Sequence[float] = (),
         zooms: Sequence[float] | None = None,
-        interpolation: str = "bicubic",
     ) -> None:
         self.grid = torch.as_tensor(grid, dtype=torch.float64)
         if self.grid.ndim != 1 or len(self.grid) < 3:
@@ -172,9 +169,9 @@ class PoseReader:
             matrices = _enlarge(repeated, self.zooms.flatten(), height, width)
         count = len(matrices)
         parts = [  # a few originals at a time: the warp needs several times the templates' memory
-            warp(
-                some.repeat_interleave(count, 0), matrices.repeat(len(some), 1, 1), interpolation
-            ).view(len(some), count, -1)
+            warp(some.repeat_interleave(count, 0), matrices.repeat(len(some), 1, 1)).view(
+                len(some), count, -1
+            )
             for some in originals.split(_CHUNK)
         ]
         self.templates = torch.cat([_normalise(part) for part in parts])  # (N, G·Z, P)

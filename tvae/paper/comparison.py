@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -64,7 +62,7 @@ def _rank(entry: ledger.Entry) -> tuple[int, float, int]:
 def _runs(
     results: AnyPath | None, schedule: tuple[str, str] | None = None, seed: int | None = None
 ) -> _Runs:
-    """The best run for every data set, label and true dimension; not to be changed."""
+    """The best run for every data set, label and true dimension."""
     found: _Runs = {}
     for entry in _entries(results):
         settings = entry.configuration
@@ -79,16 +77,8 @@ def _runs(
 
 
 def _entries(results: AnyPath | None) -> list[ledger.Entry]:
-    """The entries that may stand for a row; not to be changed."""
-    place = ledger.folder() if results is None else Path(results)
-    # reading means checking, a millisecond a file: once is enough
-    return _read(place, tuple((p, p.stat().st_mtime_ns) for p in sorted(place.rglob("*.json"))))
-
-
-@lru_cache(maxsize=4)
-def _read(place: Path, files: tuple[tuple[Path, int], ...]) -> list[ledger.Entry]:
-    """`files`, with the times of their last change, makes a change of the ledger another call."""
-    return [entry for entry in ledger.entries(place) if _counts(entry)]
+    """The entries that may stand for a row."""
+    return [entry for entry in ledger.entries(results) if _counts(entry)]
 
 
 def _known(label: str) -> str:
@@ -118,7 +108,7 @@ def best(
     for (its_dataset, its_label, its_d), entry in _runs(results).items():
         same = its_dataset == dataset and its_label == label
         if same and (label == _PIXELS or its_d == _dimension(label, int(d or 0))):
-            return entry.model_copy(deep=True)
+            return entry
     return None
 
 

@@ -75,7 +75,7 @@ def _step(job: Job, steps: int) -> float:
 
 
 @torch.no_grad()
-def _rates(dataset: str, d: int, pairs: int = 2_000_000) -> tuple[float, float, float]:
+def _rates(dataset: str, d: int) -> tuple[float, float, float]:
     """Seconds to encode an image, to weigh one importance sample, to compare one pair for kNN."""
     known = data.entry(dataset)
     vae = VAE(d, known.shape, likelihood=known.likelihood).eval()
@@ -88,7 +88,7 @@ def _rates(dataset: str, d: int, pairs: int = 2_000_000) -> tuple[float, float, 
         ),
         2,
     )
-    points = torch.randn(pairs // 500, d, generator=generator(0, "calibration"))
+    points = torch.randn(4000, d, generator=generator(0, "calibration"))
     labels = torch.zeros(len(points), dtype=torch.int64)
     compare = _timed(lambda: evaluation.knn_accuracy(points, labels, points[:500], labels[:500]), 1)
     return encode, weigh / (5 * samples), compare / (500 * len(points))

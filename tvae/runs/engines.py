@@ -81,6 +81,12 @@ def cost(job: Job) -> float:
     return (4.0 if job.model == "tvae" else 1.0) * steps + 500.0
 
 
+def _order(job: Job, results: AnyPath, runs: AnyPath, device: str, threads: int) -> dict[str, Any]:
+    """What a worker is told, as JSON can hold it."""
+    places = {"results": str(results), "runs": str(runs)}
+    return {"job": job.to_dict(), **places, "device": device, "threads": threads}
+
+
 # --- this machine -------------------------------------------------------------------------------
 
 
@@ -173,13 +179,7 @@ def local(
 
     def start(job: Job) -> None:
         attempts[job.name] = attempts.get(job.name, 0) + 1
-        order = {
-            "job": job.to_dict(),
-            "results": str(results),
-            "runs": str(runs),
-            "device": device,
-            "threads": threads,
-        }
+        order = _order(job, results, runs, device, threads)
         log = Path(runs) / "logs" / f"{job.name}.log"
         workers[job.name] = _Worker(job, order, log, threads, events)
         board.event(job.name, {"event": "start"})
@@ -194,8 +194,7 @@ def local(
                 board.event(name, {"event": "again", "reason": reason})
                 waiting.insert(0, worker.job)
                 return
-            _record_failure(worker.job, reason, results)
-            last = {"event": "failed", "reason": reason}
+            last = _record_failure(worker.job, reason, results)
         worker.stop()
         _note(outcome, name, last)
         board.event(name, last)
@@ -223,18 +222,17 @@ def local(
 
 
 def _note(outcome: Outcome, name: str, event: Mapping[str, Any]) -> None:
-    if event["event"] == "ok":
-        outcome.ok.append(name)
-    elif event["event"] == "elsewhere":
-        outcome.elsewhere.append(name)
-    else:
+    if event["event"] == "failed":
         outcome.failed[name] = event["reason"]
+    else:
+        getattr(outcome, event["event"]).append(name)
 
 
-def _record_failure(job: Job, reason: str, results: AnyPath) -> None:
+def _record_failure(job: Job, reason: str, results: AnyPath) -> dict[str, Any]:
     from tvae.runs.execution import failure
 
     ledger.write(failure(job, reason), results)
+    return {"event": "failed", "reason": reason}
 
 
 # --- a cluster ----------------------------------------------------------------------------------
@@ -281,15 +279,9 @@ def over_ray(
         progress = _Progress(places)
         pending = {}
         for job in todo:
-            order = {
-                "job": job.to_dict(),
-                "results": str(results),
-                "runs": str(runs),
-                "device": device,
-                "threads": max(int(cpus), 1),
-                "events": str(places[job.name]),
-            }
-            pending[task.options(name=job.name).remote(order)] = job
+            order = _order(job, results, runs, device, max(int(cpus), 1))
+            place = {"events": str(places[job.name])}
+            pending[task.options(name=job.name).remote(order | place)] = job
         waiting = list(pending)
         while waiting:
             done, waiting = ray.wait(waiting, timeout=1.0)
@@ -301,9 +293,7 @@ def over_ray(
                 try:
                     event = ray.get(reference)
                 except ray.exceptions.RayError as error:
-                    reason = " ".join(str(error).split())[:500]
-                    _record_failure(job, reason, results)
-                    event = {"event": "failed", "reason": reason}
+                    event = _record_failure(job, " ".join(str(error).split())[:500], results)
                 _note(outcome, job.name, event)
                 board.event(job.name, event)
             board.refresh()

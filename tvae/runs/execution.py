@@ -48,9 +48,9 @@ def _begun(job: Job, device: str) -> dict[str, Any]:
     }
 
 
-def failure(job: Job, reason: str, device: str = "cpu") -> Entry:
+def failure(job: Job, reason: str) -> Entry:
     """The entry of a run that failed."""
-    return Entry.checked({**_begun(job, device), "status": "failed", "reason": reason})
+    return Entry.checked({**_begun(job, "cpu"), "status": "failed", "reason": reason})
 
 
 def _curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -181,19 +181,14 @@ def _train(
 
 
 def execute_and_record(
-    job: Job,
-    *,
-    results: AnyPath,
-    runs: AnyPath,
-    device: str = "auto",
-    notify: Notify = lambda event: None,
+    job: Job, *, results: AnyPath, runs: AnyPath, **options: Any
 ) -> dict[str, Any]:
     """Make one run; if it fails, record that in the ledger. Returns the event that says how it ended.
 
-    The events are `ok`, `failed` (with the reason) and `elsewhere` (another process is making it).
+    The arguments are those of `execute`. The events are `ok`, `failed` (with the reason) and `elsewhere` (another process is making it).
     """
     try:
-        entry = execute(job, results=results, runs=runs, device=device, notify=notify)
+        entry = execute(job, results=results, runs=runs, **options)
     except Busy:
         return {"event": "elsewhere"}
     except Exception as error:

@@ -361,7 +361,7 @@ def commit() -> str | None:
     return head + ("+" if changed else "")
 
 
-def hardware(device: str = "cpu", threads: int | None = None) -> dict[str, Any]:
+def hardware(device: str = "cpu") -> dict[str, Any]:
     """What the run ran on: processor, cores, threads used, memory; nothing that names the host."""
     import torch
 
@@ -381,7 +381,7 @@ def hardware(device: str = "cpu", threads: int | None = None) -> dict[str, Any]:
     return {
         "cpu": cpu,
         "cores": os.cpu_count() or 1,
-        "threads": threads or torch.get_num_threads(),
+        "threads": torch.get_num_threads(),
         "memory_gib": None if memory is None else round(memory, 1),
         "device": name,
     }

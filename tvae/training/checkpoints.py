@@ -85,8 +85,8 @@ def _matches(path: Path) -> re.Match[str] | None:
     return _NAME.fullmatch(path.name) if path.is_dir() else None
 
 
-def save(folder: AnyPath, checkpoint: Checkpoint, keep: int = KEEP) -> Path:
-    """Publish `checkpoint` as `folder`/epoch-NNNNN and drop all but the newest `keep`.
+def save(folder: AnyPath, checkpoint: Checkpoint) -> Path:
+    """Publish `checkpoint` as `folder`/epoch-NNNNN and drop all but the newest two.
 
     If that fails, by a full disk or a folder that cannot be written to, a `SaveError` says so in
     one sentence and everything saved before is still there.
@@ -113,7 +113,7 @@ def save(folder: AnyPath, checkpoint: Checkpoint, keep: int = KEEP) -> Path:
             f"({error.strerror or error}); {kept}."
         )
         raise _save_error(text, error) from error
-    for path in earlier[: len(earlier) + 1 - keep]:
+    for path in earlier[: len(earlier) + 1 - KEEP]:
         with suppress(OSError):  # one checkpoint too many does no harm
             _remove(path)
     return target
@@ -187,7 +187,7 @@ def _remove(path: Path) -> None:
     shutil.rmtree(hidden, ignore_errors=True)
 
 
-def read(path: AnyPath, device: str | torch.device = "cpu") -> Checkpoint:
+def read(path: AnyPath) -> Checkpoint:
     """The checkpoint in this folder, checked against its checksums.
 
     Raises `CheckpointError` with one sentence if it is not there, incomplete, damaged or not a
@@ -214,10 +214,10 @@ def read(path: AnyPath, device: str | torch.device = "cpu") -> Checkpoint:
             epoch=manifest["epoch"],
             step=manifest["step"],
             settings=config["model"],
-            weights=_tensors(contents["model.safetensors"], device),
+            weights=load_tensors(contents["model.safetensors"]),
             config=config["run"],
             history=json.loads(contents["history.json"]),
-            training=_tensors(contents["training.safetensors"], "cpu"),
+            training=load_tensors(contents["training.safetensors"]),
             extra=manifest["extra"],
             path=path,
         )
@@ -236,10 +236,6 @@ def read(path: AnyPath, device: str | torch.device = "cpu") -> Checkpoint:
         SafetensorError,
     ) as error:
         raise CheckpointError(f"{path} is damaged: its files cannot be read.") from error
-
-
-def _tensors(data: bytes, device: str | torch.device) -> dict[str, torch.Tensor]:
-    return {name: tensor.to(device) for name, tensor in load_tensors(data).items()}
 
 
 def latest(folder: AnyPath) -> Checkpoint | None:

@@ -206,27 +206,12 @@ class RunConfig:
         chosen = get_preset(preset)
         if model == "tvae" and action is None:
             action = "A"
-        schedule: dict[str, Any] = {
-            "source": chosen.source,
-            "epochs": chosen.epochs,
-            "learning_rate": chosen.learning_rate,
-            "halve_every": chosen.halve_every,
-            "batch_size": chosen.batch_size,
-            **(LENDING if overrides.get("pairs") else {}),
-        }
-        return cls.from_dict(
-            {
-                **schedule,
-                **overrides,
-                "dataset": dataset,
-                "model": model,
-                "action": action,
-                "residual": residual,
-                "d": d,
-                "seed": seed,
-                "preset": preset,
-            }
-        )
+        own = {"dataset": dataset, "model": model, "action": action, "residual": residual}
+        own |= {"d": d, "seed": seed, "preset": preset}
+        schedule = ("source", "epochs", "learning_rate", "halve_every", "batch_size")
+        usual = {name: getattr(chosen, name) for name in schedule}
+        usual |= LENDING if overrides.get("pairs") else {}
+        return cls.from_dict(usual | overrides | own)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
@@ -249,14 +234,10 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain values that JSON can hold; `from_dict` gives the run back."""
-        values = {**dataclasses.asdict(self), "families": list(self.families)}
-        beyond: dict[str, Any] = {"further": list(self.further), "weights": dict(self.weights)}
-        beyond |= {"pairs": self.pairs, "k": self.k}
-        for name, value in beyond.items():
-            del values[name]
-            if value not in ([], {}, False, None):
-                values[name] = value
-        return values
+        values = dataclasses.asdict(self)
+        values |= {"families": list(self.families), "further": list(self.further)}
+        unset = {"further": [], "weights": {}, "pairs": False, "k": None}
+        return {k: v for k, v in values.items() if k not in unset or v != unset[k]}
 
     def stretched(self, images: int, epoch_images: int | None) -> RunConfig:
         """This run with its schedule counted in passes of `epoch_images`, on so many `images`.

@@ -148,7 +148,13 @@ def _run(fabric: Fabric, task: _Task) -> tuple[VAE | TVAE, History]:
             fabric,
             model,
             task.train_data.images,
-            _schedule(task),
+            Schedule(
+                config.epochs,
+                config.learning_rate,
+                config.halve_every,
+                config.batch_size,
+                limit=task.limit,
+            ),
             seed=config.seed,
             triplets=config.drawn_triplets(),
             analytic=config.analytic,
@@ -194,17 +200,6 @@ def build_model(config: RunConfig, data: Dataset) -> VAE | TVAE:
     )
 
 
-def _schedule(task: _Task) -> Schedule:
-    config = task.config
-    return Schedule(
-        epochs=config.epochs,
-        learning_rate=config.learning_rate,
-        halve_every=config.halve_every,
-        batch_size=config.batch_size,
-        limit=task.limit,
-    )
-
-
 def _publish(fabric: Fabric, task: _Task, loop: Loop, history: History) -> None:
     """Save a checkpoint from the first process; if that fails, all processes learn of it."""
     problem: SaveError | None = None
@@ -244,11 +239,9 @@ def _check_same_run(found: Checkpoint, task: _Task, fabric: Fabric) -> None:
         raise CheckpointError(
             f"{task.folder} already holds a run; resume it, or choose another folder."
         )
-    here: dict[str, Any] = {**task.config.to_dict(), **_circumstances(task, fabric)}
-    there = {
-        **found.config,
-        **{name: found.extra.get(name) for name in _circumstances(task, fabric)},
-    }
+    around = _circumstances(task, fabric)
+    here = task.config.to_dict() | around
+    there = found.config | {name: found.extra.get(name) for name in around}
     differing = sorted(
         name for name in {*here, *there} - {"epochs", "preset"} if here.get(name) != there.get(name)
     )
