@@ -62,5 +62,5 @@ def test_a_lock_ends_with_its_process_however_that_ends(tmp_path):
         first.communicate()
     with locked(path), pytest.raises(Busy), locked(path):  # no second time in this process either
         pass
-    with locked(path):
+    with locked(path, wait=True):
         pass

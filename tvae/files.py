@@ -53,15 +53,15 @@ class Busy(RuntimeError):
 
 
 @contextmanager
-def locked(path: AnyPath) -> Iterator[None]:
-    """Hold the lock `path` while the block runs; if another process has it, raise `Busy`.
+def locked(path: AnyPath, *, wait: bool = False) -> Iterator[None]:
+    """Hold the lock `path` while the block runs; if another process has it, wait or raise `Busy`.
 
     The lock belongs to the process and ends with it, however it ends: nothing has to be cleaned up
     after a crash, and a file that is left behind holds nobody up.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path, timeout=0)
+    lock = FileLock(path, timeout=-1 if wait else 0)
     try:
         lock.acquire()
     except Timeout:

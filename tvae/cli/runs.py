@@ -148,16 +148,8 @@ def _train(arguments: argparse.Namespace) -> int:
     names = ("epochs", "learning_rate", "halve_every", "batch_size", "source", "k")
     changes = {name: value for name in names if (value := getattr(arguments, name)) is not None}
     changes |= {name: True for name in ("analytic", "pairs") if getattr(arguments, name)}
-    config = RunConfig.from_preset(
-        arguments.dataset,
-        model=arguments.model,
-        action=arguments.action,
-        residual=arguments.residual,
-        d=arguments.d,
-        seed=arguments.seed,
-        preset=arguments.preset,
-        **changes,
-    )
+    own = ("dataset", "model", "action", "residual", "d", "seed", "preset")
+    config = RunConfig.from_preset(**{name: getattr(arguments, name) for name in own}, **changes)
     folder = arguments.folder or Path("runs") / RunName.of(config).entry(config.preset, config.seed)
     epoch_images = usual_epoch_images(config.dataset, config.preset)
     return _run(config, folder, arguments, arguments.precision, epoch_images)

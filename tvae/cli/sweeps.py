@@ -61,17 +61,8 @@ def add(commands: Any) -> None:
 def _report(arguments: argparse.Namespace) -> int:
     from tvae.paper.report import report
 
-    print(
-        report(
-            arguments.results,
-            dataset=arguments.dataset,
-            action=arguments.action,
-            d=arguments.d,
-            preset=arguments.preset,
-            tag=arguments.tag,
-            format=arguments.format,
-        )
-    )
+    names = ("dataset", "action", "d", "preset", "tag", "format")
+    print(report(arguments.results, **{name: getattr(arguments, name) for name in names}))
     return 0
 
 

@@ -172,14 +172,17 @@ def evaluate(
             details["likelihood_samples"] = likelihood_samples
             details["effective_sample_size"] = found.effective_sample_size
             details["monte_carlo_error"] = found.monte_carlo_error
-    if train is not None:
-        assert isinstance(test, Dataset)
+    searched: dict[str, tuple[Images, Images]] = {}
+    if train is not None and isinstance(test, Dataset):
         if set(test.classes) <= set(train.classes) or not train.classes:
-            _accuracy("knn_in", model, train, test, k, batch, values, errors, details)
+            searched["knn_in"] = train, test
         else:
             details["knn_in"] = "not defined: there are test classes without a training image"
     if anchors is not None and queries is not None:
-        _accuracy("knn_out", model, anchors, queries, k, batch, values, errors, details)
+        searched["knn_out"] = anchors, queries
+    for name, (known, asked) in searched.items():
+        values[name], errors[name], counts = _accuracy(name, model, known, asked, k, batch)
+        details |= counts
     return Metrics(values, errors, details)
 
 
@@ -214,17 +217,9 @@ def _terms(
 
 
 def _accuracy(
-    name: str,
-    model: VAE | Embedding,
-    anchors: Images,
-    queries: Images,
-    k: int,
-    batch: int,
-    values: dict[str, float | None],
-    errors: dict[str, float],
-    details: dict[str, Any],
-) -> None:
-    """Enter the kNN accuracy `name`, its error and the number of anchors and queries."""
+    name: str, model: VAE | Embedding, anchors: Images, queries: Images, k: int, batch: int
+) -> tuple[float, float, dict[str, int]]:
+    """The kNN accuracy `name`, its error and the number of anchors and queries."""
     codes, labels = [], []
     for part in _chunks(anchors):
         codes.append(embed(model, part, batch=batch))
@@ -245,12 +240,13 @@ def _accuracy(
         raise ValueError(f"There are no queries for {name}.")
     right = torch.cat(hits)
     share = float(right.double().mean())
-    values[name], errors[name] = share, math.sqrt(share * (1 - share) / len(right))
-    details[f"{name}_anchors"], details[f"{name}_queries"] = len(anchor_labels), len(right)
+    error = math.sqrt(share * (1 - share) / len(right))
+    details = {f"{name}_anchors": len(anchor_labels), f"{name}_queries": len(right)}
     if len(groups) == len(hits):
         originals = torch.cat(groups)
-        errors[name] = Estimate.of(right, originals).standard_error
+        error = Estimate.of(right, originals).standard_error
         details[f"{name}_groups"] = len(originals.unique())
+    return share, error, details
 
 
 def _chunks(images: Images) -> Iterator[Dataset]:

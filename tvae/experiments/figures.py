@@ -17,6 +17,7 @@ style.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -24,6 +25,7 @@ import numpy as np
 import seaborn as sns
 import torch
 import torch.nn.functional as F
+from matplotlib import rc_params_from_file
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
 from torch import Tensor
@@ -60,41 +62,14 @@ _GREYS = {"pixels": ("#333333", "*"), "PCA": ("#777777", "h"), "untrained": ("#A
 # Yellow is left out of the cycle: as a thin line on white it cannot be read.
 _CYCLE = [PALETTE[n] for n in ("blue", "vermillion", "green", "purple", "orange", "sky", "black")]
 
-# The background is white and opaque, not transparent: dark labels stay readable when the page
-# around the figure is dark.
-_STYLE: Any = {
-    "figure.figsize": (6.4, 3.6),
-    "figure.dpi": 110,
-    "savefig.dpi": 110,
-    "savefig.format": "png",
-    "savefig.facecolor": "white",
-    "savefig.transparent": False,
-    "figure.facecolor": "white",
-    "figure.constrained_layout.use": True,
-    "font.size": 10.0,
-    "mathtext.fontset": "dejavusans",
-    "axes.titlesize": 10.5,
-    "axes.labelsize": 10.0,
-    "xtick.labelsize": 9.0,
-    "ytick.labelsize": 9.0,
-    "legend.fontsize": 9.0,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.7,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 5.0,
-    "image.cmap": "gray",
-    "image.interpolation": "nearest",
-}
-
 
 def use_style() -> None:
     """Set the book's figure style for the rest of the process; calling it twice changes nothing."""
+    style: Any = rc_params_from_file(
+        str(resources.files("tvae.experiments") / "book.mplstyle"), use_default_template=False
+    )
     # the font ships with matplotlib, so it is the same on every machine
-    sns.set_theme("paper", "ticks", _CYCLE, font="DejaVu Sans", rc=_STYLE)
+    sns.set_theme("paper", "ticks", _CYCLE, font="DejaVu Sans", rc=style)
 
 
 def colour(model: str) -> str:

@@ -142,25 +142,15 @@ def _latex(title: str, lines: list[list[str]]) -> str:
 
 
 def report(
-    results: AnyPath | None = None,
-    *,
-    dataset: str | None = None,
-    action: str | Sequence[str] | None = None,
-    d: int | None = None,
-    preset: str | None = None,
-    tag: str | None = None,
-    format: str = "text",
+    results: AnyPath | None = None, *, tag: str | None = None, format: str = "text", **which: Any
 ) -> str:
     """The comparison as a text, Markdown or LaTeX table, one section per data set and preset.
 
-    Runs with a tag (experiments of their own) are counted at the end, and shown if `tag` names them.
+    `which` runs: by `dataset`, `action`, `d` and `preset`, as in `compare`. Runs with a tag (experiments of their own) are counted at the end, and shown if `tag` names them.
     """
     if format not in FORMATS:
         raise ValueError(f"There is no format {format!r}; choose one of {', '.join(FORMATS)}.")
-    found = compare(
-        results, dataset=dataset, action=action, d=d, preset=preset, tag=tag if tag else ""
-    )
-    sections = _sections(found)
+    sections = _sections(compare(results, tag=tag or "", **which))
     write = {"text": _text, "markdown": _markdown, "latex": _latex}[format]
     blocks = [write(title, lines) for title, lines in sections]
     notes = []

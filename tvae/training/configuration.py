@@ -206,8 +206,8 @@ class RunConfig:
         chosen = get_preset(preset)
         if model == "tvae" and action is None:
             action = "A"
-        own = {"dataset": dataset, "model": model, "action": action, "residual": residual}
-        own |= {"d": d, "seed": seed, "preset": preset}
+        own: dict[str, Any] = {"dataset": dataset, "model": model, "d": d, "seed": seed}
+        own |= {"action": action, "residual": residual, "preset": preset}
         schedule = ("source", "epochs", "learning_rate", "halve_every", "batch_size")
         usual = {name: getattr(chosen, name) for name in schedule}
         usual |= LENDING if overrides.get("pairs") else {}
@@ -258,7 +258,7 @@ class RunConfig:
     def drawn_triplets(self) -> Triplets | None:
         """The sampler that training draws from: `own_triplets`, in pairs if that is asked for."""
         own = self.own_triplets()
-        return own if own is None or not self.pairs else dataclasses.replace(own, pairs=True)
+        return own and dataclasses.replace(own, pairs=self.pairs)
 
     def own_triplets(self) -> Triplets | None:
         """The sampler of the views that the model is trained on; a plain VAE sees none."""
