@@ -28,8 +28,6 @@ One that does not take every d says so in `size_of_tau`; one without a residual 
 `has_residual = False`. Sweeps and tables ask the action itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import suppress

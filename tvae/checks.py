@@ -1,7 +1,5 @@
 """What users pass in: checked, in one sentence that says what would be right, and made floats of."""
 
-from __future__ import annotations
-
 from numbers import Integral
 from typing import Any
 

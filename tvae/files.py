@@ -1,7 +1,5 @@
 """Files that are either there in full or not there at all, and locks that one process holds."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

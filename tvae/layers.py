@@ -5,8 +5,6 @@ parameters keep the shapes of `torch.nn.Conv2d` and `torch.nn.ConvTranspose2d`, 
 subclasses, so weights move freely between the two.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

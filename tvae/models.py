@@ -7,8 +7,6 @@
 VAE+ is no model of its own: it is a `VAE` trained on single images drawn from the augmented set.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -15,8 +15,6 @@ Each is undone exactly by −τ, and τ = 0 is the identity. For E: with H = R(�
 Qᵀ r = H (H Qᵀ z + W τ); applying −τ gives Q H⁻¹ (H⁻¹ H (H Qᵀ z + W τ) − W τ) = Q H⁻¹ H Qᵀ z = z.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

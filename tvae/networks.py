@@ -8,8 +8,6 @@ The layers that dominate the time on a CPU are those of `tvae.layers`: the same 
 faster.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -9,8 +9,6 @@ Every term is a sum over pixels or latent dimensions and is kept per sample, sha
 the mean of their sum over the batch, with all weights one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 

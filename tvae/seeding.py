@@ -6,8 +6,6 @@ not disturb each other: drawing one number more in one stream may not change ano
 has a name, and its seed is a hash of the run's seed and that name.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import torch

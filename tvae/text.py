@@ -1,7 +1,5 @@
 """Tables as lines of text: what histories, the report and the command line print."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 
 from rich.box import MARKDOWN

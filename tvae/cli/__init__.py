@@ -4,8 +4,6 @@ Exit codes: 0, all went well; 1, something failed (a loss that is no longer fini
 of a sweep); 2, the command was not understood or asks for what cannot be; 130, interrupted.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

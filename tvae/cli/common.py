@@ -1,7 +1,5 @@
 """What several commands share: arguments, printing tables."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

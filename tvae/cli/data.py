@@ -1,7 +1,5 @@
 """`tvae data`: list, fetch, check."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

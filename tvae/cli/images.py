@@ -1,7 +1,5 @@
 """`tvae embed` and `tvae transfer`: using a trained model on images."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 from pathlib import Path

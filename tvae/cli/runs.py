@@ -1,7 +1,5 @@
 """`tvae train`, `tvae resume`, `tvae evaluate`, `tvae models`, `tvae info`."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

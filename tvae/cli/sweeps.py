@@ -1,7 +1,5 @@
 """`tvae sweep` and `tvae report`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@
 (torch.Size([1000, 1, 28, 28]), torch.uint8)
 """
 
-from __future__ import annotations
-
 from tvae.data import affnist
 from tvae.data.catalogue import entry, names, register
 from tvae.data.dataset import Dataset, Provenance, describe, fingerprint, pixels_of

@@ -24,8 +24,6 @@ images; the order in which expansion, shear and rotation are composed; bilinear 
 The maps themselves, and where ink may lie, are in `tvae.data.affnist_maps`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -13,8 +13,6 @@ m₃ x + m₄ y + m₅), so that `matrix_old_to_new` is (1, 0, 6, 0, 1, 6) there
 `original_id` counts from 1 in an order of the publisher's own, not MNIST's: see `affnist`.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """The one list of data sets: an entry for each of the package's, and for each of one's own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

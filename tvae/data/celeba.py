@@ -5,8 +5,6 @@ Under the data root: `celeba/img_align_celeba/*.jpg` (178×218), `celeba/list_ev
 (file name and number of the person).
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

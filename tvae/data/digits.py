@@ -1,7 +1,5 @@
 """MNIST and Fashion-MNIST: the complete sets, from torchvision's root or Debian's package; samples."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType

@@ -3,8 +3,6 @@
 `scripts/embed_data.py` draws and packs them again, byte for byte.
 """
 
-from __future__ import annotations
-
 import lzma
 from importlib import resources
 

@@ -1,7 +1,5 @@
 """What the package knows of a data set: an `Entry`, which stands in the file of that data set."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

@@ -6,8 +6,6 @@ hair, skin, eyes, brows, nose, mouth, glasses; the head turns (its features move
 Labels tell the mouth: 0 neutral, 1 smiling, 2 open.
 """
 
-from __future__ import annotations
-
 import math
 from types import MappingProxyType
 

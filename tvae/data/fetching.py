@@ -1,7 +1,5 @@
 """Getting data sets, seeing what is there, and checking that it is what it should be."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 from collections.abc import Iterable

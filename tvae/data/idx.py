@@ -1,7 +1,5 @@
 """The IDX format of MNIST and Fashion-MNIST, plain or compressed."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import math

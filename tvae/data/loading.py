@@ -1,7 +1,5 @@
 """`load`: the one call behind which all data sets stand."""
 
-from __future__ import annotations
-
 import inspect
 from functools import partial
 from typing import Any

@@ -17,8 +17,6 @@ The complete set has 964 characters of 30 alphabets (train, "background") and 65
 All give the same drawings the same pixels and the same order: alphabet, character, drawer.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -13,8 +13,6 @@ The split is by the SHA-256 of the file name, a fifth for testing. Caltech's pho
 same few people many times; all of them train, so that these people are not on both sides.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -10,8 +10,6 @@ Convention: pixel i covers [i, i + 1), its centre is i + ½. Output pixel o look
 within the image are scaled to sum to 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Where data may lie on this machine, and how to say that it does not."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ wherever a trained model does:
     tvae.evaluate(PCA(train, d=25), test, train=train, anchors=anchors, queries=queries)
 """
 
-from __future__ import annotations
-
 import torch
 from sklearn.decomposition import PCA as SklearnPCA
 

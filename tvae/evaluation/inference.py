@@ -6,8 +6,6 @@ mean, logvar = probe.encode(images)
 probe.nll(mean, images)                          # nats per image
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Protocol
 

@@ -22,20 +22,16 @@ OpenMP runtime of its own: its threads come on top of torch's and are held to to
 searches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from tvae.checks import check_whole
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Array = Union[torch.Tensor, "NDArray[Any]"]
+Array = torch.Tensor | NDArray[Any]
 
 BACKENDS = ("auto", "torch", "faiss")
 BLOCK = 32  # anchors whose best score is taken before anything is sorted

@@ -12,8 +12,6 @@ gives the same codes for every chunk size, and the results differ by no more tha
 rounding does from batch to batch: about 1e-7 relative in float32, 1e-15 in float64.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -12,8 +12,6 @@
 All but the last two are means over the test images, in nats (c1, c2: squared latent units).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType

@@ -12,8 +12,6 @@ covariance [[a, b], [b, c]], the slant is b / c: columns of ink lean by so many 
 leaves the horizontal variance a − b²/c. The size is the root of the mean of both variances then.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -7,8 +7,6 @@ An action with d = 2 moves the points of a plane; everything it can and cannot d
     plt.show()
 """
 
-from __future__ import annotations
-
 import torch
 from matplotlib.axes import Axes
 

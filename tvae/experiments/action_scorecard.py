@@ -10,8 +10,6 @@ is, beside the two errors that say how far an action is from the group it stands
     table({"A": score})
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any

@@ -6,8 +6,6 @@
 This is what makes a chapter quick by default and a full experiment by changing one word.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

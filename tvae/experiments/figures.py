@@ -14,8 +14,6 @@ style.
     plt.show()
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any

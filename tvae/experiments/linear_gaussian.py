@@ -10,8 +10,6 @@ blocks plus Gaussian noise. All means are zero. Numbers are float64, and shapes 
 latent dimension d and D observed dimensions.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ beside the paper's, accuracy against anchors, confusion matrices, galleries of n
 neighbours have in common besides their class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -21,8 +21,6 @@ the estimate means little; `PoseReading.width` says so, as it is large: it is ho
 before the correlation has fallen by a hundredth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

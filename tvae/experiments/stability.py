@@ -14,8 +14,6 @@ several seeds, `roughness` for a single curve, or for each of several by itself,
 All measures act on the last two axes, so that they take many sets of curves (..., S, E) at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any

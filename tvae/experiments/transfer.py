@@ -9,8 +9,6 @@ the split that its loss asks for.
     result = against_true(readings, true)  # correlation, slope, mean absolute error
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

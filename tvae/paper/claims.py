@@ -9,8 +9,6 @@ is missing, it is not decided.
     judge(gains).verdict           # 'holds': what was run holds, and what is missing is named
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ experiment never count: those of the preset `quick`, the tags in `EXCLUDED`, oth
 transformations.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -7,8 +7,6 @@ Every number comes from a file of the ledger or from the package's copy of the p
 whose file is deleted has no row.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

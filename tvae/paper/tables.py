@@ -9,8 +9,6 @@ package's own twelve metrics, so that a measured row and a printed row can be la
     tables.appendix.query("dataset == 'mnist' and d == 25")
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib import resources
 

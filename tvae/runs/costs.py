@@ -1,7 +1,5 @@
 """What a sweep would cost on this machine, from a few timed steps of each kind of run."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Sequence

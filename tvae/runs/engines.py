@@ -6,8 +6,6 @@ A worker that is killed is replaced, and its run goes on. Whatever ends the swee
 command continues where it was.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

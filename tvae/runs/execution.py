@@ -1,7 +1,5 @@
 """One run from beginning to end: data, training, the twelve metrics, an entry in the ledger."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The data a run is measured on, and the measurements themselves, ready for the ledger."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

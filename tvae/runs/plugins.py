@@ -10,8 +10,6 @@ The module must be importable there (installed, or in a folder on PYTHONPATH). S
 separated by commas.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 

@@ -1,7 +1,5 @@
 """What a sweep shows while it runs: a table that is redrawn in a terminal, else a line per event."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@
 `find` gives what is known of the run as well: its configuration and its history.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ ends, the sweep is gone, and the worker stops at once: the last checkpoint is on
 next sweep goes on from there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

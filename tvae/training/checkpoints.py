@@ -15,8 +15,6 @@ leaves the earlier checkpoints and perhaps a hidden folder that the next run swe
 newest checkpoints are kept, so that there is one to go back to if the newest turns out damaged.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

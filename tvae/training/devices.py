@@ -1,7 +1,5 @@
 """Where to compute: picking a device, and Lightning Fabric on it."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import sys

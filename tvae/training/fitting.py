@@ -8,8 +8,6 @@
 trials.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Mapping
 from typing import Any

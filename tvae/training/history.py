@@ -1,7 +1,5 @@
 """What a training run did: the mean of every loss term, epoch by epoch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tvae import text

@@ -8,8 +8,6 @@ and ends with the same weights to the last bit. The environment variable TVAE_MA
 steps of every call, for trials.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Sequence

@@ -12,8 +12,6 @@ Nothing of its geometry is written again here; `tvae.transforms.augmentor_geomet
     inverse, = Shear(angle=-12, axis=0).perform_operation([image])
 """
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections.abc import Callable, Iterator

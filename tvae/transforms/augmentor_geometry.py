@@ -12,8 +12,6 @@ numbers: degrees for rotation and shear, pixels for tilt. What differs is what s
 `tvae.transforms.augmentor` drives the library itself; the tests hold the two together.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import lru_cache

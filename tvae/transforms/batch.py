@@ -1,7 +1,5 @@
 """What every source of triplets returns."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from torch import Tensor

@@ -7,8 +7,6 @@ Translation, scale and the affine family have no zoom in the first place and are
 tilt has no such form: opposite tilts always compose to a zoom.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -26,8 +26,6 @@ A family of your own takes a few lines:
     Triplets(families=("rotation", "squeeze"))
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 coordinates, where pixel centres are i + ½; outside the picture everything is black.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import torch

@@ -13,8 +13,6 @@ Half precision keeps eleven significant bits. The metrics of the rounded weights
 the ledger to the digits the tables print.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
