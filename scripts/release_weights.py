@@ -11,10 +11,17 @@ weights and their description into tvae/runs/released/. What is not finished is 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import sys
 from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save as dump_tensors
 
 import tvae
+from tvae.files import AnyPath, atomic_write
 from tvae.runs import ledger, released
 from tvae.runs.name import RunName
 
@@ -34,8 +41,46 @@ RELEASED = (
     "omniglot-VAE+-25",
     "omniglot-VAE-25",
 )
+#: The weights of all released models together may take this many bytes.
+LIMIT = 64 * 2**20
 #: On the drawn faces: from the sweep `faces`, which has a preset and a tag of its own.
 FACES = ("faces-A-32", "faces-VAE+-32", "faces-VAE-32")
+
+
+def release(model: Any, entry: ledger.Entry, folder: AnyPath | None = None) -> Path:
+    """Write the weights of `model` in half precision, with its ledger `entry`, into `folder`.
+
+    The weights come first and the description last: without a description there is no model, so an
+    interruption leaves nothing that could be loaded by mistake. Returns the path of the weights.
+    """
+    if entry.status != "ok":
+        raise released.ReleaseError(f"The run {entry.name} failed; only good runs are released.")
+    place = released.home(folder)
+    half = {
+        key: value.detach().cpu().half().contiguous() for key, value in model.state_dict().items()
+    }
+    if any(not bool(torch.isfinite(value).all()) for value in half.values()):
+        raise released.ReleaseError(f"The weights of {entry.name} do not fit into half precision.")
+    content = dump_tensors(half)
+    settings = json.loads(json.dumps(model.settings))
+    description = {
+        "format": released.FORMAT,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "settings": settings,
+        "entry": entry.to_dict(),
+        "entry_sha256": released.entry_checksum(entry.to_dict(), settings),
+    }
+    path = place / f"{entry.name}.safetensors"
+    others = [other for other in place.glob("*.safetensors") if other != path]
+    total = sum(other.stat().st_size for other in others) + len(content)
+    if total > LIMIT:
+        raise released.ReleaseError(
+            f"With {entry.name} the released weights would take {total / 2**20:.1f} MB; "
+            f"at most {LIMIT / 2**20:.0f} MB are allowed."
+        )
+    atomic_write(path, content)
+    atomic_write(place / f"{entry.name}.json", json.dumps(description, indent=1) + "\n")
+    return path
 
 
 def main() -> int:
@@ -61,14 +106,14 @@ def main() -> int:
             entry = RunName.parse(name).entry(preset, arguments.seed, tag)
             path, run = results / f"{entry}.json", Path(arguments.runs) / entry
             if path.is_file() and run.is_dir():
-                written = released.release(tvae.load(run), ledger.read(path), arguments.into)
+                written = release(tvae.load(run), ledger.read(path), arguments.into)
                 print(f"{name}: {written.stat().st_size / 2**20:.2f} MB", f"({tag})" if tag else "")
                 break
         else:
             print(f"{name}: no entry in the ledger or no run folder, left out")
             missing += 1
-    total = sum(path.stat().st_size for path in released._folder(arguments.into).glob("*.safet*"))
-    print(f"together {total / 2**20:.1f} MB of at most {released.LIMIT / 2**20:.0f} MB")
+    total = sum(path.stat().st_size for path in released.home(arguments.into).glob("*.safet*"))
+    print(f"together {total / 2**20:.1f} MB of at most {LIMIT / 2**20:.0f} MB")
     return 1 if missing == len(arguments.names) else 0
 
 

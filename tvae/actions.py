@@ -28,8 +28,6 @@ One that does not take every d says so in `size_of_tau`; one without a residual 
 `has_residual = False`. Sweeps and tables ask the action itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -40,25 +38,6 @@ from torch import nn
 
 from tvae.checks import check_dimension
 from tvae.networks import mlp
-
-__all__ = [
-    "Action",
-    "Additive",
-    "BlockRotation",
-    "MatrixAdditive",
-    "Neural",
-    "Residual",
-    "Tridiagonal",
-    "build",
-    "check_even",
-    "find",
-    "letters",
-    "nearest_dimension",
-    "register",
-    "rotate_blocks",
-    "tau_size",
-    "tridiagonal_product",
-]
 
 
 class Action(nn.Module):

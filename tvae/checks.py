@@ -1,19 +1,22 @@
 """What users pass in: checked, in one sentence that says what would be right, and made floats of."""
 
-from __future__ import annotations
-
 from numbers import Integral
+from typing import Any
 
 import torch
 
-__all__ = ["check_dimension", "check_images", "to_floats"]
+
+def check_whole(value: Any, what: str, least: int = 1) -> int:
+    """Return `value` as an int if it is a whole number, of Python or NumPy, from `least` on."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        kind = "a positive whole number" if least == 1 else f"a whole number from {least} on"
+        raise ValueError(f"{what} must be {kind}, not {value!r}.")
+    return int(value)
 
 
 def check_dimension(d: int) -> int:
-    """Return `d` as an int if it is a positive whole number, of Python or NumPy, else say so."""
-    if isinstance(d, bool) or not isinstance(d, Integral) or d <= 0:
-        raise ValueError(f"The latent dimension d must be a positive whole number, not {d!r}.")
-    return int(d)
+    """Return `d` as an int if it can be a latent dimension."""
+    return check_whole(d, "The latent dimension d")
 
 
 def check_images(
@@ -39,16 +42,11 @@ def check_images(
         raise ValueError(f"{name} is empty: at least one image is needed.")
     if 0 in images.shape:
         raise ValueError(f"{name} has a dimension of size zero: {tuple(images.shape)}.")
-    if shape is not None and images.shape[1] != shape[0]:
-        raise ValueError(
-            f"{name} must have {shape[0]} channel(s), not {images.shape[1]} "
-            f"(expected (N, {shape[0]}, {shape[1]}, {shape[2]}), got {tuple(images.shape)})."
-        )
     if shape is not None and tuple(images.shape[1:]) != tuple(shape):
-        raise ValueError(
-            f"{name} must have shape (N, {shape[0]}, {shape[1]}, {shape[2]}), "
-            f"not {tuple(images.shape)}."
-        )
+        wanted = f"shape (N, {shape[0]}, {shape[1]}, {shape[2]})"
+        if images.shape[1] != shape[0]:
+            wanted = f"{shape[0]} channel(s), not {images.shape[1]}: {wanted}"
+        raise ValueError(f"{name} must have {wanted}, not {tuple(images.shape)}.")
     if images.dtype == torch.uint8:
         return images
     if not images.is_floating_point():

@@ -11,10 +11,11 @@ give the same result.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -25,15 +26,8 @@ from tvae.evaluation.inference import BATCH, embed
 from tvae.models import TVAE, VAE, evaluating
 from tvae.networks import initialise, mlp
 from tvae.seeding import generator
-from tvae.training import fit
+from tvae.training import History, fit
 from tvae.transforms import CallableTriplets, Triplets
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tvae.training.history import History
-
-__all__ = ["TVAEEmbedding"]
 
 BUILT_IN = ((28, 28), (64, 64))  # sizes that have convolutional networks
 HIDDEN = 256  # width of the fully connected networks for all other sizes

@@ -1,7 +1,5 @@
 """Files that are either there in full or not there at all, and locks that one process holds."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator
@@ -10,11 +8,11 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-__all__ = ["Busy", "atomic_path", "atomic_write", "locked"]
+AnyPath = str | os.PathLike[str]
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: AnyPath) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success rename it to `path`, on error remove it.
 
     The temporary file lies in the same folder, so that the rename stays within one file system and
@@ -41,7 +39,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
-def atomic_write(path: str | os.PathLike[str], content: bytes | str) -> None:
+def atomic_write(path: AnyPath, content: bytes | str) -> None:
     """Write `content` (text as UTF-8) to `path` so that no reader ever sees a part of it."""
     data = content.encode() if isinstance(content, str) else content
     with atomic_path(path) as temporary:
@@ -53,7 +51,7 @@ class Busy(RuntimeError):
 
 
 @contextmanager
-def locked(path: str | os.PathLike[str], *, wait: bool = False) -> Iterator[None]:
+def locked(path: AnyPath, *, wait: bool = False) -> Iterator[None]:
     """Hold the lock `path` while the block runs; if another process has it, wait or raise `Busy`.
 
     The lock belongs to the process and ends with it, however it ends: nothing has to be cleaned up

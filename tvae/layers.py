@@ -5,8 +5,6 @@ parameters keep the shapes of `torch.nn.Conv2d` and `torch.nn.ConvTranspose2d`, 
 subclasses, so weights move freely between the two.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -14,8 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.autograd.function import once_differentiable
-
-__all__ = ["FromPoint", "ToPoint", "Transpose", "Upsample"]
 
 
 class ToPoint(nn.Conv2d):

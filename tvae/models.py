@@ -7,8 +7,6 @@
 VAE+ is no model of its own: it is a `VAE` trained on single images drawn from the augmented set.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,8 +20,6 @@ from tvae import actions
 from tvae import motions as motions  # registers the actions E, L, W and G
 from tvae.checks import check_dimension, check_images, to_floats
 from tvae.networks import default_networks, initialise, mlp
-
-__all__ = ["TVAE", "VAE", "Views", "build", "evaluating", "reparameterise"]
 
 LIKELIHOODS = ("bernoulli", "gaussian")
 Shape = tuple[int, int, int]

@@ -15,8 +15,6 @@ Each is undone exactly by −τ, and τ = 0 is the identity. For E: with H = R(�
 Qᵀ r = H (H Qᵀ z + W τ); applying −τ gives Q H⁻¹ (H⁻¹ H (H Qᵀ z + W τ) − W τ) = Q H⁻¹ H Qᵀ z = z.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -24,8 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from tvae.actions import Action, check_even, register, rotate_blocks
-
-__all__ = ["Flow", "Motion", "SharedAction", "SharedShift", "Turn"]
+from tvae.checks import check_whole
 
 K = 8  # numbers in τ
 
@@ -38,9 +35,7 @@ class SharedAction(Action):
 
     def __init__(self, d: int, k: int = K) -> None:
         super().__init__(d)
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise ValueError(f"τ must have a positive whole number k of entries, not {k!r}.")
-        self.tau_size = k
+        self.tau_size = check_whole(k, "The number k of entries of τ")
 
     @classmethod
     def size_of_tau(cls, d: int) -> int:

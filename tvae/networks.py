@@ -8,25 +8,14 @@ The layers that dominate the time on a CPU are those of `tvae.layers`: the same 
 faster.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 
 import torch
 from torch import nn
 
+from tvae.checks import check_whole
 from tvae.layers import FromPoint, ToPoint, Transpose, Upsample
-
-__all__ = [
-    "Decoder28",
-    "Decoder64",
-    "Encoder28",
-    "Encoder64",
-    "default_networks",
-    "initialise",
-    "mlp",
-]
 
 HIDDEN = 1000  # width of both hidden layers of the fully connected networks (appendix E)
 
@@ -136,9 +125,7 @@ def default_networks(
             raise ValueError("The networks for 28×28 images are those of appendix E: no width.")
         return Encoder28(d, channels), Decoder28(d, channels)
     if size == [64, 64]:
-        if width is not None and (isinstance(width, bool) or width < 1):
-            raise ValueError(f"The width must be a positive whole number, not {width!r}.")
-        width = 32 if width is None else width
+        width = 32 if width is None else check_whole(width, "The width")
         return Encoder64(d, channels, width), Decoder64(d, channels, width)
     raise ValueError(
         f"There are built-in networks for 28×28 and 64×64 images, not for {size[0]}×{size[1]}: "

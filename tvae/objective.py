@@ -9,26 +9,12 @@ Every term is a sum over pixels or latent dimensions and is kept per sample, sha
 the mean of their sum over the batch, with all weights one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 
 import torch
 
 from tvae.models import TVAE, VAE, reparameterise
-
-__all__ = [
-    "FURTHER",
-    "TERMS",
-    "Terms",
-    "kl_standard_normal",
-    "mmd_linear",
-    "swap_pairs",
-    "tvae_terms",
-    "vae_id_terms",
-    "vae_terms",
-]
 
 TERMS = ("nllx0", "nllx1", "nllx2", "nll", "c1", "c2", "kl0", "div")
 #: Terms that the paper's loss does not have, by the switch that adds them.

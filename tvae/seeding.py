@@ -6,13 +6,9 @@ not disturb each other: drawing one number more in one stream may not change ano
 has a name, and its seed is a hash of the run's seed and that name.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import torch
-
-__all__ = ["derive", "generator"]
 
 
 def derive(seed: int, name: str) -> int:

@@ -1,14 +1,10 @@
 """Tables as lines of text: what histories, the report and the command line print."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 
 from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
-
-__all__ = ["UNFOLDED", "table"]
 
 UNFOLDED = 10_000  # a width that no line reaches
 

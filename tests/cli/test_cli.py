@@ -22,7 +22,7 @@ import tvae.training
 from tvae.cli import main
 from tvae.data import load
 from tvae.paper import METRICS
-from tvae.runs import ledger, measurements
+from tvae.runs import ledger, measurements, sweep
 from tvae.runs.sweep import Job
 from tvae.training import checkpoints
 from tvae.training.configuration import PRESETS
@@ -95,6 +95,16 @@ def test_train_prints_a_table(tmp_path, capsys):
     assert "cut short after 2 steps" in said
     assert f"tvae evaluate {folder}" in said
     assert isinstance(tvae.load(folder), tvae.models.TVAE)
+
+
+def test_train_makes_as_many_steps_on_a_small_set_as_a_sweep_does(tmp_path, capsys):
+    words = "train --dataset omniglot --model vae --d 2 --preset book --source embedded"
+    assert main([*words.split(), "--max-steps", "1", "--folder", str(tmp_path / "run")]) == 0
+    (job,) = sweep.expand({"datasets": "omniglot", "models": "vae", "d": 2, "preset": "book"})
+    epochs = job.schedule(2760).epochs
+    assert epochs == 444  # 20 passes through 60,000 images
+    assert f"preset book, {epochs} epochs" in capsys.readouterr().out
+    assert checkpoints.latest(tmp_path / "run").config["epochs"] == epochs
 
 
 @pytest.mark.slow

@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from embed_data import encode_idx
 from torchvision import datasets
 
 import tvae.data
-from tvae.data import DataNotFound, affnist_mat, digits, idx, load
+from tvae.data import DataNotFound, affnist_mat, digits, load
 
 ARCHIVES = ("training_batches.zip", "test_batches.zip")
 
@@ -53,7 +54,7 @@ def serve_mnist(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> np.n
         "t10k-labels-idx1-ubyte": np.arange(10, dtype=np.uint8),
     }
     for name, array in arrays.items():
-        data = gzip.compress(idx.encode(array))
+        data = gzip.compress(encode_idx(array))
         (folder / f"{name}.gz").write_bytes(data)
         resources.append((f"{name}.gz", hashlib.md5(data).hexdigest()))
     monkeypatch.setattr(datasets.MNIST, "mirrors", [url])
@@ -107,7 +108,7 @@ def test_a_failed_download_says_what_failed(
 
 def test_names_that_cannot_be_fetched() -> None:
     with pytest.raises(ValueError, match="made by the package"):
-        tvae.data.fetch("glyphs")
+        tvae.data.fetch("faces")
     with pytest.raises(ValueError, match="choose one of mnist, fashion-mnist, omniglot"):
         tvae.data.fetch("imagenet")
 

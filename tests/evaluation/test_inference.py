@@ -78,7 +78,7 @@ def test_every_mode_is_put_back_also_after_an_error():
 
 def test_nonsense_is_refused(batch):
     model = VAE(D, generator=generator(0, "model"))
-    with pytest.raises(ValueError, match="at least 1, not 0"):
+    with pytest.raises(ValueError, match="positive whole number, not 0"):
         Probe(model, batch=0)
     with pytest.raises(ValueError, match="same number of rows"):
         Probe(model).nll(torch.zeros(3, D), batch.x0)

@@ -211,14 +211,13 @@ def test_same_seed_same_numbers_and_nothing_else_is_touched():
     before = torch.get_rng_state()
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     one, two, other = (evaluate(model, test, likelihood_samples=5, seed=seed) for seed in (1, 1, 2))
-    assert one.as_dict() == two.as_dict() and one["nllx0"] != other["nllx0"]
+    assert dict(one) == dict(two) and one["nllx0"] != other["nllx0"]
     assert torch.equal(torch.get_rng_state(), before)
     assert model.training and not model.encoder.training
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
 
 
 def test_metrics_are_a_frozen_mapping(everything):
-    assert everything.as_dict() == dict(everything)
     with pytest.raises(AttributeError, match="cannot be changed"):
         everything.se = {}
     with pytest.raises(TypeError):
@@ -234,11 +233,6 @@ def test_metrics_are_a_frozen_mapping(everything):
 def test_metrics_print_well():
     metrics = Metrics({"nllx0": 101.234, "knn_in": 0.91237}, {"knn_in": 0.00123})
     assert str(metrics) == "nllx0 101.23  knn_in 0.9124"
-    lines = metrics.table().splitlines()
-    assert len(lines) == 12
-    assert lines[0] == "nllx0       101.23"
-    assert lines[10] == "knn_in      0.9124 ± 0.0012"
-    assert lines[11].split() == ["knn_out", "–"]
 
 
 def test_embed_gives_posterior_means_whatever_the_batch():

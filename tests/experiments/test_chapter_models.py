@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import release_weights
 import torch
 from ledgers import entry
 
@@ -49,8 +50,8 @@ def test_quick_takes_the_released_weights(tmp_path, monkeypatch):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = TVAE(4, action="A")
-    released.release(model, entry(job), tmp_path)
-    monkeypatch.setattr(released, "_folder", lambda folder: tmp_path)
+    release_weights.release(model, entry(job), tmp_path)
+    monkeypatch.setattr(released, "home", lambda folder: tmp_path)
     found = chapter_models.trained("mnist-A-4", "quick", device="cpu")
     assert torch.equal(found.psi[0].weight, model.psi[0].weight.half().float())
     assert "released weights" in chapter_models.origin("mnist-A-4", "quick")

@@ -27,10 +27,9 @@ def _fresh() -> Iterator[None]:
 
 
 def test_every_model_has_a_colour_and_a_mark_of_its_own() -> None:
-    assert set(figures.COLOURS) == set(figures.MARKERS)
-    assert len(set(figures.COLOURS.values())) == len(figures.COLOURS)
-    assert len(set(figures.MARKERS.values())) == len(figures.MARKERS)
-    assert set(figures.COLOURS.values()) <= set(figures.PALETTE.values())
+    colours, marks = map(set, zip(*figures.LOOKS.values(), strict=True))
+    assert len(colours) == len(marks) == len(figures.LOOKS)
+    assert colours <= set(figures.PALETTE.values())
 
 
 def test_residual_forms_look_like_their_plain_forms() -> None:
@@ -49,7 +48,7 @@ def test_every_built_in_action_has_a_colour() -> None:
 
 
 def test_lines_can_be_told_apart_without_colour() -> None:
-    labels = [*figures.COLOURS, "pixels", "PCA", "untrained"]
+    labels = [*figures.LOOKS, "pixels", "PCA", "untrained"]
     looks = [figures.look(label) for label in labels]
     assert len({s["marker"] for s in looks}) == len({s["color"] for s in looks}) == len(labels)
 

@@ -7,6 +7,7 @@ import shutil
 
 import pandas as pd
 import pytest
+import release_weights
 import torch
 from ledgers import entry
 
@@ -39,7 +40,7 @@ JOBS = [
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("released")
     for job in JOBS:
-        released.release(_model(job), entry(job), folder)
+        release_weights.release(_model(job), entry(job), folder)
     return folder
 
 
@@ -133,16 +134,16 @@ def test_weights_under_another_name_are_refused(folder):
 def test_failed_runs_and_too_large_models_are_not_released(tmp_path, monkeypatch):
     job = JOBS[0]
     with pytest.raises(released.ReleaseError, match="failed"):
-        released.release(_model(job), entry(job, status="failed"), tmp_path)
-    monkeypatch.setattr(released, "LIMIT", 1000)
+        release_weights.release(_model(job), entry(job, status="failed"), tmp_path)
+    monkeypatch.setattr(release_weights, "LIMIT", 1000)
     with pytest.raises(released.ReleaseError, match="MB"):
-        released.release(_model(job), entry(job), tmp_path)
+        release_weights.release(_model(job), entry(job), tmp_path)
     wild = _model(job)
     with torch.no_grad():
         next(wild.parameters()).mul_(1e9)
     monkeypatch.undo()
     with pytest.raises(released.ReleaseError, match="half precision"):
-        released.release(wild, entry(job), tmp_path)
+        release_weights.release(wild, entry(job), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -150,7 +151,7 @@ def test_everything_released_with_the_package_is_intact():
     table = released.pretrained()
     for name in table.index:
         assert not released.pretrained(name).training
-    assert table["megabytes"].sum() * 2**20 <= released.LIMIT
+    assert table["megabytes"].sum() * 2**20 <= release_weights.LIMIT
 
 
 def test_the_table_is_readable_in_80_characters_and_holds_every_column():
@@ -193,7 +194,7 @@ def test_metrics_of_the_rounded_weights_agree_with_the_ledger(tmp_path):
     )
     held = execution.execute(job, results=tmp_path / "results", runs=tmp_path / "runs")
     model = trained.load(tmp_path / "runs" / job.name)
-    released.release(model, held, tmp_path / "released")
+    release_weights.release(model, held, tmp_path / "released")
     rounded = released.pretrained("mnist-A-4", folder=tmp_path / "released")
     train, test = execution.own_data("mnist", "embedded")
     out = measurements.affnist("embedded", job.measures(), test)

@@ -171,6 +171,14 @@ def test_one_family_may_be_written_without_a_list():
     assert one.measures().likelihood_images is None
 
 
+def test_a_small_set_is_stretched_unless_the_sweep_says_otherwise():
+    wanted = {"datasets": ["mnist", "omniglot"], "preset": "book"}
+    assert [job.epoch_images for job in sweep.expand(wanted)] == [None, 60000]
+    assert [job.epoch_images for job in sweep.expand({**wanted, "preset": "quick"})] == [None] * 2
+    assert sweep.expand({**wanted, "epoch_images": None})[1].epoch_images is None
+    assert sweep.expand({**wanted, "epoch_images": 500})[0].epoch_images == 500
+
+
 def test_equal_steps_on_a_smaller_set():
     job = Job("omniglot", "tvae", "A", preset="book", epoch_images=60000)
     config = job.schedule(3000)  # 30 steps an epoch instead of 600

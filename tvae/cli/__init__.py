@@ -4,8 +4,6 @@ Exit codes: 0, all went well; 1, something failed (a loss that is no longer fini
 of a sweep); 2, the command was not understood or asks for what cannot be; 130, interrupted.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -14,8 +12,6 @@ from collections.abc import Sequence
 from tvae import __version__
 from tvae.cli import data, images, runs, sweeps
 from tvae.runs import plugins
-
-__all__ = ["main", "parser"]
 
 _EXAMPLES = """\
 examples:
@@ -83,7 +79,3 @@ def _code(error: Exception) -> int:
     if isinstance(error, OSError) and not isinstance(error, missing):
         return 1
     return 1 if isinstance(error, ArithmeticError) else 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,21 +1,10 @@
 """What several commands share: arguments, printing tables."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
-
-__all__ = [
-    "add_command",
-    "add_device",
-    "count",
-    "set_threads",
-    "show",
-    "show_metrics",
-]
 
 
 def add_command(
@@ -72,18 +61,14 @@ def show_metrics(
     printed: Mapping[str, float | None] | None,
 ) -> None:
     """The twelve metrics, one a line, with their standard errors and the paper's numbers."""
-    from tvae.paper import METRICS
+    import pandas as pd
 
-    def cell(value: float | None, name: str, sign: str = "") -> str:
-        if value is None:
-            return "–"
-        return format(value, f"{sign}.{3 if name.startswith('knn') else 2}f")
+    from tvae.paper import METRICS, report
 
-    rows = []
-    for name in METRICS:
-        ours, error = metrics.get(name), errors.get(name)
-        theirs = None if printed is None else printed[name]
-        gap = None if ours is None or theirs is None else ours - theirs
-        spread = "" if error is None else cell(error, name)
-        rows.append([name, cell(ours, name), spread, cell(theirs, name), cell(gap, name, "+")])
+    columns: dict[str, Any] = {name: metrics.get(name) for name in METRICS}
+    columns |= {f"{name}_se": errors.get(name) for name in METRICS}
+    columns |= {f"{name}_paper": (printed or {}).get(name) for name in METRICS}
+    cells = report.cells(pd.Series(columns, dtype=float)).values()
+    lines = zip(METRICS, *cells, strict=True)
+    rows = [[cell or "–" for cell in line] for line in lines]
     show(["metric", "ours", "s.e.", "paper", "difference"], rows)

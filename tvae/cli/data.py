@@ -1,13 +1,9 @@
 """`tvae data`: list, fetch, check."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 
 from tvae.cli.common import add_command, show
-
-__all__ = ["add"]
 
 
 def add(commands: Any) -> None:

@@ -1,7 +1,5 @@
 """`tvae embed` and `tvae transfer`: using a trained model on images."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 from pathlib import Path
@@ -10,11 +8,10 @@ from typing import Any
 from tvae.cli.common import add_command, add_device, count, set_threads
 from tvae.files import atomic_path
 
-__all__ = ["add", "picture", "read_images"]
-
 _WHAT = (
-    "IMAGES is a data set (`tvae data list`, or one of your own in TVAE_PLUGINS), an .npy file of shape (N, H, W) or (N, C, H, W), uint8 or "
-    "floats in [0, 1], or a folder of .png files, taken in the order of their names."
+    "IMAGES is a data set (`tvae data list`, or one of your own in TVAE_PLUGINS), an .npy file of "
+    "shape (N, H, W) or (N, C, H, W), uint8 or floats in [0, 1], or a folder of .png files, taken "
+    "in the order of their names."
 )
 
 
@@ -155,32 +152,19 @@ def _read_folder(path: Path, shape: tuple[int, int, int]) -> Any:
 
 def _embed(arguments: argparse.Namespace) -> int:
     import numpy as np
-    import torch
 
-    from tvae.evaluation.inference import batches
+    from tvae.evaluation.inference import Probe
     from tvae.runs.trained import find
 
     set_threads(arguments)
     trained = find(arguments.trained, arguments.device)
     model = trained.model
-    images = read_images(
-        arguments.images,
-        tuple(model.settings["shape"]),
-        split=arguments.split,
-        source=arguments.source or trained.config.source,
-        root=arguments.root,
-    )
-    means, logvars = [], []
-    with torch.no_grad():
-        for x in batches(images, model, arguments.batch):
-            mean, logvar = model.encode(x)
-            means.append(mean.cpu())
-            logvars.append(logvar.cpu())
-    outputs = {arguments.output: means}
-    if arguments.log_variance is not None:
-        outputs[arguments.log_variance] = logvars
-    for path, parts in outputs.items():
-        array = torch.cat(parts).numpy().astype(np.float32)
+    images = read_images(arguments.images, model.shape, **_place(arguments, trained))
+    codes = Probe(model, arguments.batch).encode(images)
+    for path, rows in zip((arguments.output, arguments.log_variance), codes, strict=True):
+        if path is None:
+            continue
+        array = rows.numpy().astype(np.float32)
         with atomic_path(path) as temporary, open(temporary, "wb") as file:
             np.save(file, array)
         print(f"{path}: {array.shape[0]} x {array.shape[1]}")
@@ -201,24 +185,16 @@ def _transfer(arguments: argparse.Namespace) -> int:
         raise ValueError(
             f"{trained.name} is not a T-VAE: it has no latent transformation to infer."
         )
-    shape = tuple(model.settings["shape"])
-    place = {
-        "split": arguments.split,
-        "source": arguments.source or trained.config.source,
-        "root": arguments.root,
-    }
-    triplet = _triplet(arguments, trained, shape, place)
-    images = read_images(arguments.images or trained.config.dataset, shape, **place)
+    place = _place(arguments, trained)
+    triplet = _triplet(arguments, trained, place)
+    images = read_images(arguments.images or trained.config.dataset, model.shape, **place)
     if arguments.images is None:  # not the image the triplet is made of
         images = images[[i for i in range(len(images)) if i != arguments.index]]
     (images,) = batches(images[: arguments.count], model, arguments.count)
     with torch.no_grad():
         _, tau = model.infer(triplet[1:2], triplet[2:3])
         z, _ = model.encode(images)
-        tau = tau.expand(len(z), -1)
-        there = model.decode(model.act(z, tau))
-        back = model.decode(model.act_inverse(z, tau))
-    parts = (images, there, back)
+        parts = (images, *(model.decode(act(z, tau)) for act in (model.act, model.act_inverse)))
     rows = [torch.cat([view[None], part]).cpu() for view, part in zip(triplet, parts, strict=True)]
     with atomic_path(arguments.output) as temporary:
         picture(rows, arguments.zoom).save(temporary, format="PNG")
@@ -229,7 +205,13 @@ def _transfer(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _triplet(arguments: argparse.Namespace, trained: Any, shape: Any, place: dict[str, Any]) -> Any:
+def _place(arguments: argparse.Namespace, trained: Any) -> dict[str, Any]:
+    """Where the images of a data set come from."""
+    source = arguments.source or trained.config.source
+    return {"split": arguments.split, "source": source, "root": arguments.root}
+
+
+def _triplet(arguments: argparse.Namespace, trained: Any, place: dict[str, Any]) -> Any:
     """x0, x1, x2 as a tensor (3, C, H, W) of floats: given by the user, or drawn."""
     import torch
 
@@ -237,13 +219,13 @@ def _triplet(arguments: argparse.Namespace, trained: Any, shape: Any, place: dic
     from tvae.seeding import generator
 
     if arguments.triplet is not None:
-        given = read_images(arguments.triplet, shape, **place)
+        given = read_images(arguments.triplet, trained.model.shape, **place)
         if len(given) != 3:
             raise ValueError(
                 f"A triplet has three images, x0, x1 and x2; {arguments.triplet} has {len(given)}."
             )
         return next(batches(given, trained.model, 3))
-    images = read_images(trained.config.dataset, shape, **place)
+    images = read_images(trained.config.dataset, trained.model.shape, **place)
     if not 0 <= arguments.index < len(images):
         raise ValueError(
             f"There is no image {arguments.index}: the index goes from 0 to {len(images) - 1}."

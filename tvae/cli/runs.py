@@ -1,7 +1,5 @@
 """`tvae train`, `tvae resume`, `tvae evaluate`, `tvae models`, `tvae info`."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json
@@ -9,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from tvae.cli.common import add_command, add_device, count, set_threads, show, show_metrics
-
-__all__ = ["add"]
 
 
 def add(commands: Any) -> None:
@@ -61,7 +57,7 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--residual", action="store_true", help="the action's residual form")
     train.add_argument("--d", type=int, default=25, help="latent dimension (default: 25)")
     train.add_argument("--seed", type=int, default=0, help="of everything drawn (default: 0)")
-    train.add_argument("--epochs", type=int, help="instead of the preset's")
+    train.add_argument("--epochs", type=int, help="instead of the preset's; a small set has more")
     train.add_argument("--learning-rate", type=float, help="instead of the preset's")
     train.add_argument("--halve-every", type=int, metavar="EPOCHS", help="instead of the preset's")
     train.add_argument("--batch-size", type=int, help="instead of the preset's")
@@ -145,23 +141,16 @@ def _add_evaluate(commands: Any) -> None:
 
 def _train(arguments: argparse.Namespace) -> int:
     from tvae.runs.name import RunName
-    from tvae.training.configuration import RunConfig
+    from tvae.training.configuration import RunConfig, usual_epoch_images
 
     names = ("epochs", "learning_rate", "halve_every", "batch_size", "source", "k")
     changes = {name: value for name in names if (value := getattr(arguments, name)) is not None}
     changes |= {name: True for name in ("analytic", "pairs") if getattr(arguments, name)}
-    config = RunConfig.from_preset(
-        arguments.dataset,
-        model=arguments.model,
-        action=arguments.action,
-        residual=arguments.residual,
-        d=arguments.d,
-        seed=arguments.seed,
-        preset=arguments.preset,
-        **changes,
-    )
+    own = ("dataset", "model", "action", "residual", "d", "seed", "preset")
+    config = RunConfig.from_preset(**{name: getattr(arguments, name) for name in own}, **changes)
     folder = arguments.folder or Path("runs") / RunName.of(config).entry(config.preset, config.seed)
-    return _run(config, folder, arguments, arguments.precision)
+    epoch_images = usual_epoch_images(config.dataset, config.preset)
+    return _run(config, folder, arguments, arguments.precision, epoch_images)
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -178,7 +167,13 @@ def _resume(arguments: argparse.Namespace) -> int:
     return _run(config, arguments.folder, arguments, found.extra.get("precision", "32-true"))
 
 
-def _run(config: Any, folder: Path, arguments: argparse.Namespace, precision: str) -> int:
+def _run(
+    config: Any,
+    folder: Path,
+    arguments: argparse.Namespace,
+    precision: str,
+    epoch_images: int | None = None,
+) -> int:
     from lightning_fabric.utilities.rank_zero import rank_zero_only
 
     from tvae import training
@@ -190,6 +185,7 @@ def _run(config: Any, folder: Path, arguments: argparse.Namespace, precision: st
     say = rank_zero_only(print)  # Fabric starts this command once for each process
     before = len(checkpoints.checkpoint_folders(folder))
     train_data, test_data = own_data(config.dataset, config.source, arguments.root)
+    config = config.stretched(len(train_data), epoch_images)
     say(f"{RunName.of(config)}, preset {config.preset}, {config.epochs} epochs, seed {config.seed}")
     say(train_data.provenance)
     say(test_data.provenance)

@@ -1,15 +1,11 @@
 """`tvae sweep` and `tvae report`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path
 from typing import Any
 
 from tvae.cli.common import add_command, count, show
-
-__all__ = ["add"]
 
 
 def add(commands: Any) -> None:
@@ -63,17 +59,8 @@ def add(commands: Any) -> None:
 def _report(arguments: argparse.Namespace) -> int:
     from tvae.paper.report import report
 
-    print(
-        report(
-            arguments.results,
-            dataset=arguments.dataset,
-            action=arguments.action,
-            d=arguments.d,
-            preset=arguments.preset,
-            tag=arguments.tag,
-            format=arguments.format,
-        )
-    )
+    names = ("dataset", "action", "d", "preset", "tag", "format")
+    print(report(arguments.results, **{name: getattr(arguments, name) for name in names}))
     return 0
 
 

@@ -6,11 +6,9 @@
 (torch.Size([1000, 1, 28, 28]), torch.uint8)
 """
 
-from __future__ import annotations
-
 from tvae.data import affnist
 from tvae.data.catalogue import entry, names, register
-from tvae.data.dataset import Dataset, Provenance, describe, fingerprint
+from tvae.data.dataset import Dataset, Provenance, describe, fingerprint, pixels_of
 from tvae.data.entries import Entry, Source
 from tvae.data.fetching import Available, Check, available, check, fetch
 from tvae.data.loading import load
@@ -34,5 +32,6 @@ __all__ = [
     "fingerprint",
     "load",
     "names",
+    "pixels_of",
     "register",
 ]

@@ -24,21 +24,18 @@ images; the order in which expansion, shear and rotation are composed; bilinear 
 The maps themselves, and where ink may lie, are in `tvae.data.affnist_maps`.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from tvae.data import affnist_mat, digits
 from tvae.data.affnist_maps import (
-    CANVAS,
-    PUBLISHED,
     Parameters,
-    Ranges,
+    check_portions,
     chosen,
     ink_extremes,
     parameters,
@@ -47,27 +44,6 @@ from tvae.data.affnist_maps import (
 from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source
 from tvae.data.resampling import in_blocks, resize
-
-__all__ = [
-    "ANCHORS",
-    "CANVAS",
-    "ENTRY",
-    "PUBLISHED",
-    "SOURCES",
-    "SPLITS",
-    "VERSIONS",
-    "Parameters",
-    "Ranges",
-    "chosen",
-    "ink_extremes",
-    "load",
-    "originals",
-    "parameters",
-    "regenerate",
-    "regenerate_chunks",
-    "render",
-    "stream",
-]
 
 VERSIONS = 32
 ANCHORS = 100_000  # training images that serve as kNN anchors: load("affnist", count=ANCHORS)
@@ -78,24 +54,6 @@ SOURCES = ("full", "mat", "regenerated", "embedded")
 _BLOCK = 256
 
 
-def _check_names(split: str, source: str, path: Path | None) -> None:
-    if split not in SPLITS:
-        raise ValueError(f"Unknown split {split!r} of affnist: choose one of {', '.join(SPLITS)}.")
-    if source not in SOURCES:
-        raise ValueError(
-            f"Unknown source {source!r} for affnist: choose one of {', '.join(SOURCES)}."
-        )
-    if path is not None and source not in ("full", "mat"):
-        raise ValueError(f"path names .mat files; it has no meaning for the source {source!r}.")
-
-
-def _check_chunk(chunk: int, size: int) -> None:
-    if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk <= 0:
-        raise ValueError(f"chunk must be a positive whole number of images, not {chunk!r}.")
-    if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= CANVAS:
-        raise ValueError(f"size must be between 1 and {CANVAS} pixels, not {size!r}.")
-
-
 def regenerate_chunks(
     mnist: Dataset,
     count: int | None = None,
@@ -104,7 +62,6 @@ def regenerate_chunks(
     size: int = 28,
     chunk: int = 8192,
     versions: int = VERSIONS,
-    ranges: Ranges = PUBLISHED,
     source: str = "regenerated",
 ) -> Iterator[Dataset]:
     """Make AffNIST from the originals `mnist`, as uint8 chunks of at most `chunk` images.
@@ -112,78 +69,66 @@ def regenerate_chunks(
     The split of `mnist`'s provenance keys the random numbers, so train and test differ even for the
     same original. See `regenerate` for the rest.
     """
-    _check_chunk(chunk, size)
+    check_portions(chunk, size)
     if mnist.images.dtype != torch.uint8 or mnist.images.shape[1] != 1:
         raise ValueError("AffNIST is made from grey uint8 originals of shape (N, 1, H, W).")
     if versions <= 0:
         raise ValueError(f"There must be at least one version of each original, not {versions}.")
-    split = mnist.provenance.split
-    numbers = chosen(len(mnist) * versions, count, seed, split)
+    split, total = mnist.provenance.split, len(mnist) * versions
+    numbers = chosen(total, count, seed, split)
     extremes = ink_extremes(mnist.images)
-    for start in range(0, len(numbers), chunk):
-        part = numbers[start : start + chunk]
-        images = torch.empty((len(part), 1, size, size), dtype=torch.uint8)
-        drawn: dict[int, Parameters] = {}
-
-        def work(
-            block: slice,
-            part: torch.Tensor = part,
-            images: torch.Tensor = images,
-            drawn: dict[int, Parameters] = drawn,
-        ) -> None:
-            own = parameters(
-                mnist.images, part[block], seed, split=split, ranges=ranges, extremes=extremes
-            )
-            images[block] = resize(render(mnist.images, own), size)
-            drawn[block.start] = own
-
-        in_blocks(work, len(part), _BLOCK)
-        extras = _joined([drawn[key].as_dict() for key in sorted(drawn)])
+    note = f"made from {mnist.provenance.name} ({mnist.provenance.source}), seed {seed}"
+    if len(numbers) < total:
+        note += f", {len(numbers):,} drawn of {total:,}"
+    for part in numbers.split(chunk):
+        images, drawn = _warped(mnist, part, seed, size, extremes)
         yield describe(
             "affnist",
             source,
             split,
             images,
-            mnist.labels[extras["original"]],
-            note=_note(mnist, len(numbers), seed, versions),
+            mnist.labels[drawn["original"]],
+            note=note,
             classes=mnist.classes,
-            extras={"number": part, **extras},
+            extras={"number": part, **drawn},
         )
+
+
+def _warped(
+    mnist: Dataset, numbers: torch.Tensor, seed: int, size: int, extremes: torch.Tensor
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The images of these numbers, (K, 1, size, size) uint8, and what was drawn for them."""
+    images = torch.empty((len(numbers), 1, size, size), dtype=torch.uint8)
+    drawn: dict[int, Parameters] = {}
+
+    def work(block: slice) -> None:
+        own = parameters(
+            mnist.images, numbers[block], seed, split=mnist.provenance.split, extremes=extremes
+        )
+        images[block] = resize(render(mnist.images, own), size)
+        drawn[block.start] = own
+
+    in_blocks(work, len(numbers), _BLOCK)
+    return images, _joined([drawn[key].as_dict() for key in sorted(drawn)])
 
 
 def _joined(rows: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     return {name: torch.cat([part[name] for part in rows]) for name in rows[0]}
 
 
-def _note(mnist: Dataset, count: int, seed: int, versions: int) -> str:
-    what = f"made from {mnist.provenance.name} ({mnist.provenance.source}), seed {seed}"
-    total = len(mnist) * versions
-    return what + (f", {count:,} drawn of {total:,}" if count < total else "")
-
-
-def regenerate(
-    mnist: Dataset,
-    count: int | None = None,
-    seed: int = 0,
-    *,
-    size: int = 28,
-    versions: int = VERSIONS,
-    ranges: Ranges = PUBLISHED,
-    source: str = "regenerated",
-) -> Dataset:
+def regenerate(mnist: Dataset, count: int | None = None, seed: int = 0, **options: Any) -> Dataset:
     """Make AffNIST from the originals `mnist` in memory, (K, 1, size, size) uint8.
 
     Args:
         count: how many of the len(mnist) · versions images, drawn without repetition; None for all.
         seed: fixes parameters and choice; image number k of a seed is the same for any `count`.
-        size: 40 for the canvas as it is, less for an antialiased reduction.
+        options: of `regenerate_chunks`: `versions` of each original; `size`, 40 for the canvas as it
+            is, less for an antialiased reduction.
 
     `extras` of the result holds the number of each image and its drawn parameters.
     """
-    chunks = regenerate_chunks(
-        mnist, count, seed, size=size, versions=versions, ranges=ranges, source=source
-    )
-    return _collect(chunks, len(mnist) * versions if count is None else count)
+    total = len(mnist) * options.get("versions", VERSIONS)
+    return _collect(regenerate_chunks(mnist, count, seed, **options), count or total)
 
 
 def _collect(chunks: Iterator[Dataset], total: int) -> Dataset:
@@ -199,13 +144,14 @@ def _collect(chunks: Iterator[Dataset], total: int) -> Dataset:
         extras.append(part.extras)
     if images is None or at != total:
         raise ValueError(f"{total:,} AffNIST images were announced, but {at:,} came.")
+    made = part.provenance
     return describe(
-        part.provenance.name,
-        part.provenance.source,
-        part.provenance.split,
+        made.name,
+        made.source,
+        made.split,
         images,
         torch.cat(labels),
-        note=part.provenance.note,
+        note=made.note,
         classes=part.classes,
         extras=_joined(extras),
     )
@@ -228,26 +174,37 @@ def originals(split: str, source: str = "regenerated", root: Path | None = None)
     return replace(half, provenance=replace(half.provenance, split=split))
 
 
+def _route(
+    split: str, source: str, root: Path | None, path: Path | None
+) -> tuple[int, Callable[..., Iterator[Dataset]]]:
+    """How many images there are, and the function that gives chunks of them."""
+    for what, value, known in (("split", split, SPLITS), ("source", source, SOURCES)):
+        if value not in known:
+            raise ValueError(
+                f"Unknown {what} {value!r} of affnist: choose one of {', '.join(known)}."
+            )
+    if source in ("full", "mat"):
+        chunks = partial(affnist_mat.read_chunks, split, root=root, path=path)
+        return affnist_mat.total(split, root=root, path=path), chunks
+    if path is not None:
+        raise ValueError(f"path names .mat files; it has no meaning for the source {source!r}.")
+    mnist = originals(split, source, root)
+    return len(mnist) * VERSIONS, partial(regenerate_chunks, mnist, source=source)
+
+
 def stream(
     split: str = "test",
     *,
     source: str = "regenerated",
-    count: int | None = None,
-    seed: int = 0,
-    size: int = 28,
-    chunk: int = 8192,
     root: Path | None = None,
     path: Path | None = None,
+    **options: Any,
 ) -> Iterator[Dataset]:
-    """AffNIST in uint8 chunks, by either route; the arguments are those of `load`."""
-    _check_names(split, source, path)
-    _check_chunk(chunk, size)
-    if source in ("full", "mat"):
-        return affnist_mat.read_chunks(
-            split, count=count, seed=seed, size=size, chunk=chunk, root=root, path=path
-        )
-    mnist = originals(split, source, root)
-    return regenerate_chunks(mnist, count, seed, size=size, chunk=chunk, source=source)
+    """AffNIST in uint8 chunks, by either route.
+
+    The arguments are those of `load`, and `chunk`, the number of images in one (8192).
+    """
+    return _route(split, source, root, path)[1](**options)
 
 
 def load(
@@ -272,14 +229,8 @@ def load(
         size: 40, or less for an antialiased reduction; 28 is what the models take.
         path: a .mat file, a folder or a .zip of 1.mat, 2.mat, ..., instead of the data root.
     """
-    _check_names(split, source, path)
-    if source in ("full", "mat"):
-        total = affnist_mat.total(split, root=root, path=path)
-        chunks = stream(
-            split, source=source, count=count, seed=seed, size=size, root=root, path=path
-        )
-        return _collect(chunks, total if count is None else count)
-    return regenerate(originals(split, source, root), count, seed, size=size, source=source)
+    total, chunks = _route(split, source, root, path)
+    return _collect(chunks(count=count, seed=seed, size=size), total if count is None else count)
 
 
 def _find(split: str, source: str, root: Path | None) -> object:
@@ -306,5 +257,4 @@ ENTRY = Entry(
     known_shape=(1, 28, 28),
     known_counts=(1_600_000, 320_000),
     terms="freely available, without restrictions (T. Tieleman)",
-    checksums=affnist_mat.CHECKSUMS,
 )

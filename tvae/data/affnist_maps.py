@@ -24,33 +24,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from tvae.checks import check_whole
 from tvae.data.counter_based import uniforms, words
 from tvae.data.resampling import in_blocks, to_bytes
 
-__all__ = [
-    "CANVAS",
-    "PUBLISHED",
-    "Parameters",
-    "Ranges",
-    "chosen",
-    "ink_extremes",
-    "parameters",
-    "render",
-]
-
 CANVAS = 40
-
-
-@dataclass(frozen=True)
-class Ranges:
-    """The published ranges: ± `rotation` degrees, ± `shear`, expansions between the two."""
-
-    rotation: float = 20.0
-    shear: float = 0.2
-    expansion: tuple[float, float] = (0.8, 1.2)
-
-
-PUBLISHED = Ranges()
+# the published ranges: ± degrees, ±, from and to
+ROTATION, SHEAR, EXPANSION = 20.0, 0.2, (0.8, 1.2)
 
 
 @dataclass(frozen=True)
@@ -106,6 +86,13 @@ def chosen(total: int, count: int | None, seed: int, split: str) -> torch.Tensor
     return torch.from_numpy(np.sort(np.argpartition(keys, count - 1)[:count]))
 
 
+def check_portions(chunk: int, size: int) -> None:
+    """Refuse a number of images at a time, or a side of theirs, that cannot be."""
+    check_whole(chunk, "chunk")
+    if check_whole(size, "size") > CANVAS:
+        raise ValueError(f"size must be at most {CANVAS} pixels, not {size}.")
+
+
 def ink_extremes(images: torch.Tensor) -> torch.Tensor:
     """First and last ink pixel of every row of (N, 1, H, W), as (N, 2H, 2): x, y about the centre.
 
@@ -140,8 +127,6 @@ def parameters(
     seed: int = 0,
     *,
     split: str = "test",
-    ranges: Ranges = PUBLISHED,
-    canvas: int = CANVAS,
     extremes: torch.Tensor | None = None,
 ) -> Parameters:
     """The parameters of the images `numbers` (K,) made from the originals `images` (N, 1, H, W).
@@ -150,12 +135,12 @@ def parameters(
     may pass in the `ink_extremes` of the originals where they are known.
     """
     draws = torch.from_numpy(uniforms(seed, f"affnist/{split}", numbers.numpy(), 6))
-    low, high = ranges.expansion
+    low, high = EXPANSION
     original = numbers % len(images)
     free = Parameters(
         original=original,
-        rotation=(2 * draws[:, 0] - 1) * ranges.rotation,
-        shear=(2 * draws[:, 1] - 1) * ranges.shear,
+        rotation=(2 * draws[:, 0] - 1) * ROTATION,
+        shear=(2 * draws[:, 1] - 1) * SHEAR,
         expand_x=low + draws[:, 2] * (high - low),
         expand_y=low + draws[:, 3] * (high - low),
         shift_x=torch.zeros(len(numbers), dtype=torch.float64),
@@ -163,7 +148,7 @@ def parameters(
     )
     linear = free.linear()
     points = ink_extremes(images[original]) if extremes is None else extremes[original]
-    border = canvas / 2 + 0.5
+    border = CANVAS / 2 + 0.5
     shift = []
     for i in range(2):
         # sums written out: a matrix product may add in another order for another batch size
@@ -174,8 +159,8 @@ def parameters(
         if bool((lowest > highest).any()):
             raise ValueError(
                 f"Original {int(original[lowest > highest][0])} has ink too far apart for a "
-                f"{canvas}x{canvas} canvas: no placement of one of its transformed versions keeps "
-                f"all ink; use smaller ranges or originals with a margin."
+                f"{CANVAS}x{CANVAS} canvas: no placement of one of its transformed versions keeps "
+                f"all ink; use originals with a margin."
             )
         shift.append(lowest + draws[:, 4 + i] * (highest - lowest))
     return replace(free, shift_x=shift[0], shift_y=shift[1])

@@ -13,8 +13,6 @@ m₃ x + m₄ y + m₅), so that `matrix_old_to_new` is (1, 0, 6, 0, 1, 6) there
 `original_id` counts from 1 in an order of the publisher's own, not MNIST's: see `affnist`.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile
@@ -27,22 +25,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tvae.data.affnist_maps import CANVAS, chosen
+from tvae.data.affnist_maps import CANVAS, check_portions, chosen
 from tvae.data.dataset import Dataset, describe
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
-
-__all__ = [
-    "CHECKSUMS",
-    "FOLDER",
-    "PLACES",
-    "URL",
-    "download",
-    "find",
-    "read_chunks",
-    "read_file",
-    "total",
-]
 
 FOLDER = "affNIST"
 PLACES = MappingProxyType(
@@ -61,20 +47,6 @@ _PARAMETERS = (
 )
 
 URL = "https://www.cs.toronto.edu/~tijmen/affNIST/32x/transformed/"
-CHECKSUMS = MappingProxyType(
-    {
-        "training_batches.zip": (
-            "sha256:b6aa79e6d659111ff4c704c241cc86b828e468a5d6f7a1c5b888e6a3af3b3963"
-        ),
-        "validation_batches.zip": (
-            "sha256:c613d7718fd93f1fb2f6a90cc18b97f6ec2b76929559374f79aa7081bdfd358c"
-        ),
-        "test_batches.zip": (
-            "sha256:83f829c01c021fa731e062e7671b0075a3e8de0a511fb6b5d403458528d0e0d1"
-        ),
-        "test.mat.zip": "sha256:2cde38ec83ee2ebfd7b901f8be5a09efb17a1bda04771f9b4905751eb945c01a",
-    }
-)
 
 
 def download(root: Path) -> None:
@@ -194,6 +166,7 @@ def read_chunks(
     path: Path | None = None,
 ) -> Iterator[Dataset]:
     """The published images (all, or `count` drawn by `seed`) in chunks; one file at a time."""
+    check_portions(chunk, size)
     place = find(split, root, path)
     names = _members(place)
     everything = total(split, root=root, path=path)

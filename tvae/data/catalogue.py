@@ -1,15 +1,12 @@
 """The one list of data sets: an entry for each of the package's, and for each of one's own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
+from typing import Any
 
-from tvae.data import affnist, celeba, digits, faces, glyphs, omniglot, portraits
+from tvae.data import affnist, celeba, digits, faces, omniglot, portraits
 from tvae.data.dataset import Dataset
 from tvae.data.entries import Entry
-
-__all__ = ["entry", "names", "register"]
 
 _PACKAGE = {
     entry.name: entry
@@ -19,7 +16,6 @@ _PACKAGE = {
         omniglot.ENTRY,
         celeba.ENTRY,
         affnist.ENTRY,
-        glyphs.ENTRY,
         faces.ENTRY,
         portraits.ENTRY,
     )
@@ -39,19 +35,14 @@ def entry(name: str) -> Entry:
     return _PACKAGE.get(name) or _OWN[name]
 
 
-def register(
-    name: str,
-    *,
-    shared_classes: bool = True,
-    epoch_images: int | None = None,
-    width: int | None = None,
-) -> Callable[[Callable[..., Dataset]], Callable[..., Dataset]]:
+def register(name: str, **known: Any) -> Callable[[Callable[..., Dataset]], Callable[..., Dataset]]:
     """Decorator that makes a function a data set: `load(name, split)` calls it with the split.
 
     The function takes "train" or "test", and perhaps options by keyword, and returns a `Dataset`
     (`describe` makes one from images and labels). Runs and sweeps then know the name. It has one
-    source, whatever the preset asks for: its provenance says which. The keywords are those of
-    `Entry`; shape and counts are found from the images when they are needed.
+    source, whatever the preset asks for: its provenance says which. What is `known` of it besides
+    are fields of `Entry`, such as `shared_classes`, `epoch_images` and `width`; shape and counts are
+    found from the images when they are needed.
     """
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise ValueError(
@@ -62,15 +53,7 @@ def register(
         raise ValueError(f"{name!r} is a data set of the package; choose another name.")
 
     def decorate(loader: Callable[..., Dataset]) -> Callable[..., Dataset]:
-        _OWN[name] = Entry(
-            name,
-            name,
-            loader,
-            "registered",
-            shared_classes=shared_classes,
-            epoch_images=epoch_images,
-            width=width,
-        )
+        _OWN[name] = Entry(name, name, loader, "registered", **known)
         return loader
 
     return decorate

@@ -6,13 +6,9 @@ function is SplitMix64 (Steele, Lea & Flood 2014), a generator whose n-th output
 `start + n · golden ratio`; it needs nothing but 64-bit integers.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from tvae.seeding import derive
-
-__all__ = ["uniforms", "words"]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from tvae.checks import to_floats
-
-__all__ = ["Dataset", "Provenance", "describe", "fingerprint"]
+from tvae.checks import check_images, to_floats
 
 
 def fingerprint(images: torch.Tensor, labels: torch.Tensor) -> str:
@@ -59,7 +57,7 @@ class Dataset:
     - `images`: (N, C, H, W), uint8 in 0..255 or float32 in [0, 1];
     - `labels`: (N,) int64;
     - `classes`: the name of each label, where labels have names;
-    - `groups`: the group of each label (Omniglot and glyphs: its alphabet), where there are groups;
+    - `groups`: the group of each label (Omniglot: its alphabet), where there are groups;
     - `extras`: further tensors with one row per image, by name (AffNIST: the drawn parameters).
     """
 
@@ -141,6 +139,13 @@ class Dataset:
             labels=self.labels.to(device),
             extras={name: rows.to(device) for name, rows in self.extras.items()},
         )
+
+
+def pixels_of(
+    images: torch.Tensor | Dataset, shape: tuple[int, int, int] | None = None, name: str = "images"
+) -> torch.Tensor:
+    """The tensor (N, C, H, W) of images or of a data set, checked, also for `shape` = (C, H, W)."""
+    return check_images(images.images if isinstance(images, Dataset) else images, shape, name=name)
 
 
 def describe(

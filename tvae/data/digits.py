@@ -1,7 +1,5 @@
 """MNIST and Fashion-MNIST: the complete sets, from torchvision's root or Debian's package; samples."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -12,18 +10,6 @@ from tvae.data import embedded, idx
 from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source, by_torchvision
 from tvae.data.roots import DEBIAN_FASHION, data_root, missing
-
-__all__ = [
-    "CLASSES",
-    "FASHION_MNIST",
-    "MNIST",
-    "PER_CLASS",
-    "choose",
-    "files",
-    "full",
-    "sample",
-    "sample_names",
-]
 
 _FOLDERS = MappingProxyType({"mnist": "MNIST", "fashion-mnist": "FashionMNIST"})
 CLASSES = MappingProxyType(
@@ -98,20 +84,6 @@ def full(name: str, split: str, source: str = "full", root: Path | None = None) 
     )
 
 
-def choose(name: str, split: str, labels: torch.Tensor) -> torch.Tensor:
-    """Indices (ascending) of the images of the full set that the embedded sample keeps."""
-    kept: list[int] = []
-    for label in range(10):
-        members = torch.nonzero(labels == label).flatten().tolist()
-        if len(members) < PER_CLASS[split]:
-            raise ValueError(
-                f"Class {label} of {name} ({split}) has {len(members)} images, "
-                f"fewer than the {PER_CLASS[split]} that the sample needs."
-            )
-        kept += embedded.first_by_hash(f"{name}/{split}", members, PER_CLASS[split])
-    return torch.tensor(sorted(kept))
-
-
 def sample_names(name: str, split: str) -> tuple[str, str]:
     """File names of the images and of the labels of an embedded sample."""
     return f"{name}-{split}-images.idx3.xz", f"{name}-{split}-labels.idx1.xz"
@@ -131,60 +103,27 @@ def sample(name: str, split: str) -> Dataset:
     )
 
 
-MNIST = Entry(
-    name="mnist",
-    title="MNIST",
-    embedded=partial(sample, "mnist"),
-    embedded_as="sample in the package",
-    read=partial(full, "mnist"),
-    find=partial(files, "mnist"),
-    sources=(Source("torchvision", "MNIST/raw", fetch="mnist"),),
-    download=partial(by_torchvision, "MNIST"),
-    known_shape=(1, 28, 28),
-    known_counts=(60_000, 10_000),
-    terms="CC BY-SA 3.0 (Y. LeCun, C. Cortes)",
-    checksums={
-        "train-images-idx3-ubyte": (
-            "sha256:ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
-        ),
-        "train-labels-idx1-ubyte": (
-            "sha256:65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"
-        ),
-        "t10k-images-idx3-ubyte": (
-            "sha256:0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"
-        ),
-        "t10k-labels-idx1-ubyte": (
-            "sha256:ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"
-        ),
-    },
-)
-FASHION_MNIST = Entry(
-    name="fashion-mnist",
-    title="Fashion-MNIST",
-    embedded=partial(sample, "fashion-mnist"),
-    embedded_as="sample in the package",
-    read=partial(full, "fashion-mnist"),
-    find=partial(files, "fashion-mnist"),
-    sources=(
-        Source("torchvision", "FashionMNIST/raw", fetch="fashion-mnist"),
-        Source("debian", str(DEBIAN_FASHION), by_hand="apt install dataset-fashion-mnist"),
-    ),
-    download=partial(by_torchvision, "FashionMNIST"),
-    known_shape=(1, 28, 28),
-    known_counts=(60_000, 10_000),
-    terms="MIT (Zalando SE)",
-    checksums={
-        "train-images-idx3-ubyte": (
-            "sha256:c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"
-        ),
-        "train-labels-idx1-ubyte": (
-            "sha256:bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"
-        ),
-        "t10k-images-idx3-ubyte": (
-            "sha256:5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"
-        ),
-        "t10k-labels-idx1-ubyte": (
-            "sha256:0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"
-        ),
-    },
+def _entry(name: str, title: str, terms: str, *more: Source) -> Entry:
+    folder = _FOLDERS[name]
+    return Entry(
+        name=name,
+        title=title,
+        embedded=partial(sample, name),
+        embedded_as="sample in the package",
+        read=partial(full, name),
+        find=partial(files, name),
+        sources=(Source("torchvision", f"{folder}/raw", fetch=name), *more),
+        download=partial(by_torchvision, folder),
+        known_shape=(1, 28, 28),
+        known_counts=(60_000, 10_000),
+        terms=terms,
+    )
+
+
+MNIST = _entry("mnist", "MNIST", "CC BY-SA 3.0 (Y. LeCun, C. Cortes)")
+FASHION_MNIST = _entry(
+    "fashion-mnist",
+    "Fashion-MNIST",
+    "MIT (Zalando SE)",
+    Source("debian", str(DEBIAN_FASHION), by_hand="apt install dataset-fashion-mnist"),
 )

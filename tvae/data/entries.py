@@ -1,16 +1,13 @@
 """What the package knows of a data set: an `Entry`, which stands in the file of that data set."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from tvae.data.dataset import Dataset
-
-__all__ = ["Entry", "Source", "by_torchvision"]
 
 Loader = Callable[..., Dataset]
 
@@ -45,7 +42,6 @@ class Entry:
       there is a kNN accuracy in sample.
     - `epoch_images`: a run at another preset than quick makes as many steps as on so many images.
     - `width`: channels of the first layer of the networks; None for the usual ones.
-    - `checksums`: file name -> "sha256:..." or "md5:..." of the published files, as unpacked.
     """
 
     name: str
@@ -64,7 +60,6 @@ class Entry:
     epoch_images: int | None = None
     width: int | None = None
     terms: str = "not stated"
-    checksums: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -83,6 +78,13 @@ class Entry:
     def counts(self) -> tuple[int, int]:
         """How many images train and test in the complete set."""
         return self.known_counts or (len(self.embedded("train")), len(self.embedded("test")))
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """File name -> "sha256:..." or "md5:..." of the published files, as unpacked."""
+        text = (resources.files("tvae.data") / "checksums.txt").read_text(encoding="utf-8")
+        rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
+        return {file: checksum for name, file, checksum in rows if name == self.name}
 
     @property
     def likelihood(self) -> str:

@@ -6,8 +6,6 @@ hair, skin, eyes, brows, nose, mouth, glasses; the head turns (its features move
 Labels tell the mouth: 0 neutral, 1 smiling, 2 open.
 """
 
-from __future__ import annotations
-
 import math
 from types import MappingProxyType
 
@@ -17,8 +15,6 @@ from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry
 from tvae.data.resampling import in_blocks, to_bytes
 from tvae.seeding import generator
-
-__all__ = ["CLASSES", "COUNTS", "ENTRY", "SIDE", "load"]
 
 SIDE = 64
 COUNTS = MappingProxyType({"train": 2000, "test": 400})

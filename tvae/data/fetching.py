@@ -1,10 +1,7 @@
 """Getting data sets, seeing what is there, and checking that it is what it should be."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,23 +9,18 @@ from pathlib import Path
 from tvae.data import embedded
 from tvae.data.catalogue import entry, names
 from tvae.data.roots import DataNotFound, data_root
-
-__all__ = ["Available", "Check", "available", "check", "fetch"]
+from tvae.files import AnyPath
 
 
 @dataclass(frozen=True)
 class Available:
-    """One way to a data set: is it there, where, and what provides it; `str()` is one line."""
+    """One way to a data set: is it there, where, and what provides it."""
 
     name: str
     source: str
     present: bool
     where: str
     provide: str = ""
-
-    def __str__(self) -> str:
-        state = "yes" if self.present else f"no: {self.provide}"
-        return f"{self.name:14} {self.source:12} {self.where}: {state}"
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ class Check:
         return f"{self.name:14} {self.path}: {state}"
 
 
-def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
+def fetch(name: str, root: AnyPath | None = None) -> Path:
     """Download a data set into the data root, with progress; return the root.
 
     MNIST, Fashion-MNIST, Omniglot and CelebA come by torchvision's own download, which checks their
@@ -69,7 +61,7 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     return folder
 
 
-def available(root: str | os.PathLike[str] | None = None) -> list[Available]:
+def available(root: AnyPath | None = None) -> list[Available]:
     """What can be had where: one row for each data set and source."""
     folder, rows = data_root(root), []
     for known in map(entry, names()):
@@ -96,9 +88,7 @@ def _digest(path: Path, algorithm: str) -> str:
     return digest.hexdigest()
 
 
-def check(
-    name: str | Iterable[str] | None = None, root: str | os.PathLike[str] | None = None
-) -> list[Check]:
+def check(name: str | Iterable[str] | None = None, root: AnyPath | None = None) -> list[Check]:
     """Compare every file that is there, of one data set, several or all, with its checksum.
 
     MNIST and Fashion-MNIST are compared unpacked; the embedded samples as they are stored. Files

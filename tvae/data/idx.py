@@ -1,6 +1,4 @@
-"""The IDX format of MNIST and Fashion-MNIST, plain or compressed, read and written."""
-
-from __future__ import annotations
+"""The IDX format of MNIST and Fashion-MNIST, plain or compressed."""
 
 import gzip
 import lzma
@@ -8,20 +6,9 @@ import math
 import struct
 from pathlib import Path
 
-import numpy as np
 import torch
 
-__all__ = ["decode", "encode", "read"]
-
 _UNSIGNED_BYTE = 8  # the only IDX element type that the two data sets use
-
-
-def encode(array: np.ndarray) -> bytes:
-    """The IDX bytes of a uint8 array: magic number, big-endian sizes, values."""
-    if array.dtype != np.uint8:
-        raise ValueError(f"Only uint8 arrays are written as IDX here, not {array.dtype}.")
-    head = struct.pack(f">BBBB{array.ndim}I", 0, 0, _UNSIGNED_BYTE, array.ndim, *array.shape)
-    return head + np.ascontiguousarray(array).tobytes()
 
 
 def decode(data: bytes | bytearray, where: str = "the data") -> torch.Tensor:

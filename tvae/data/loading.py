@@ -1,9 +1,6 @@
 """`load`: the one call behind which all data sets stand."""
 
-from __future__ import annotations
-
 import inspect
-import os
 from functools import partial
 from typing import Any
 
@@ -12,8 +9,7 @@ from tvae.data.catalogue import entry
 from tvae.data.dataset import Dataset
 from tvae.data.entries import Loader
 from tvae.data.roots import DataNotFound, data_root
-
-__all__ = ["load"]
+from tvae.files import AnyPath
 
 
 def _one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -37,15 +33,15 @@ def load(
     split: str = "train",
     *,
     source: str = "full",
-    root: str | os.PathLike[str] | None = None,
+    root: AnyPath | None = None,
     download: bool = False,
     **options: Any,
 ) -> Dataset:
     """Load a data set into memory: images (N, C, H, W) uint8, labels (N,) int64, provenance.
 
     Args:
-        name: one of `names()`: "mnist", "fashion-mnist", "omniglot", "celeba", "affnist", "glyphs",
-            "faces", "portraits", or what was given to `register`.
+        name: one of `names()`: "mnist", "fashion-mnist", "omniglot", "celeba", "affnist", "faces",
+            "portraits", or what was given to `register`.
         split: "train" or "test"; also "all" (omniglot), "valid" (celeba), "validation" (affnist).
         source: where from; one is never taken for another without the provenance saying so.
             "full" is the complete set, from the first place that has it: the data root in
@@ -58,8 +54,8 @@ def load(
         root: the data root; by default `TVAE_DATA`, else a per-user cache folder.
         download: fetch a set that is not there (with progress) instead of raising an error.
         options: of the single data set. omniglot: `alphabets`, `size`; celeba: `count`, `crop`,
-            `size`; affnist: `count`, `seed`, `size`, `path`; glyphs: `seed`, `drawings`;
-            faces: `count`, `seed`; portraits: `terms`, `crop`, `size`.
+            `size`; affnist: `count`, `seed`, `size`, `path`; faces: `count`, `seed`;
+            portraits: `terms`, `crop`, `size`.
 
     Raises `DataNotFound`, which names the places looked at and the command that provides the set.
     """

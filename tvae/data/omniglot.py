@@ -17,8 +17,6 @@ The complete set has 964 characters of 30 alphabets (train, "background") and 65
 All give the same drawings the same pixels and the same order: alphabet, character, drawer.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -36,22 +34,6 @@ from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source, by_torchvision
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
-
-__all__ = [
-    "ARRAYS",
-    "ENTRY",
-    "FOLDER",
-    "FULL",
-    "SAMPLE",
-    "SMALL",
-    "SMALL_TEST",
-    "SMALL_TRAIN",
-    "OneShot",
-    "find",
-    "load",
-    "one_shot",
-    "sample",
-]
 
 FOLDER = "omniglot-py"
 ARRAYS = "omniglot"  # the folder of the arrays, of their index and of the one-shot runs
@@ -351,14 +333,4 @@ ENTRY = Entry(
     shared_classes=False,  # other alphabets test than train
     epoch_images=60_000,  # smaller than MNIST, but trained for as many steps
     terms="MIT (B. Lake)",
-    checksums={
-        "images_background.zip": "md5:68d2efa1b9178cc56df9314c21c6e718",
-        "images_evaluation.zip": "md5:6b91aef0f799c5bb55b94e3f2daec811",
-        "images_background_small1.zip": (
-            "sha256:f38eb80f801274ac2b4dff5b24289016bfaba4a7d5bb50deebf27104ad6cb8a4"
-        ),
-        "images_background_small2.zip": (
-            "sha256:3ccaa407515a8778e5d0861875af38b17e418f301ad5bb3b5a6b65d901a41c7f"
-        ),
-    },
 )

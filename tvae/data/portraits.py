@@ -13,8 +13,6 @@ The split is by the SHA-256 of the file name, a fifth for testing. Caltech's pho
 same few people many times; all of them train, so that these people are not on both sides.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io
@@ -31,15 +29,12 @@ from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source
 from tvae.data.roots import data_root, missing
 
-__all__ = ["CLASSES", "ENTRY", "FOLDER", "SAMPLE", "choose", "find", "load", "pack", "sample"]
-
 FOLDER = "faces-open"
 CLASSES = ("congress", "ukparl", "senedd", "caltech")
-SAMPLE = {"train": 320, "test": 80}  # photographs of the embedded sample
 SIDE = 64
-_COLUMNS = 20  # of the sheet on which the sample is stored
+COLUMNS = 20  # of the sheet on which the sample is stored
 
-_FREE = "public domain"
+FREE = "public domain"
 _NOTE = "identifiable people: for training and figures only"
 
 
@@ -52,13 +47,13 @@ def find(split: str, source: str = "full", root: Path | None = None) -> tuple[Pa
     return archive, index
 
 
-def _part(source: str, file: str) -> str:
+def split_of(source: str, file: str) -> str:
     """The split that a photograph belongs to."""
     fifth = hashlib.sha256(f"portraits/{file}".encode()).digest()[0] < 51
     return "test" if fifth and source != "caltech" else "train"
 
 
-def _lines(index: Path) -> list[dict[str, str]]:
+def read_index(index: Path) -> list[dict[str, str]]:
     with index.open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     wanted = {"source", "file_in_zip", "licence", "attribution"}
@@ -70,7 +65,7 @@ def _lines(index: Path) -> list[dict[str, str]]:
     return lines
 
 
-def _images(archive: Path, lines: list[dict[str, str]], crop: int, size: int) -> torch.Tensor:
+def read_images(archive: Path, lines: list[dict[str, str]], crop: int, size: int) -> torch.Tensor:
     try:
         with zipfile.ZipFile(archive) as packed:
             files = [io.BytesIO(packed.read(x["file_in_zip"])) for x in lines]
@@ -96,14 +91,14 @@ def load(
         size: side of the result; 96 (and `crop` 96) gives the photographs as they are.
     """
     archive, index = find(split, source, root)
-    lines = _lines(index)
+    lines = read_index(index)
     kept = [x for x in lines if terms is None or x["licence"].startswith(terms)]
     if not kept:
         there = ", ".join(sorted({x["licence"] for x in lines}))
         raise ValueError(f"No portrait has the terms {terms!r}; there are: {there}.")
-    kept = [x for x in kept if _part(x["source"], x["file_in_zip"]) == split]
-    images = _images(archive, kept, crop, size)
-    due = sorted({x["attribution"] for x in kept if not x["licence"].startswith(_FREE)})
+    kept = [x for x in kept if split_of(x["source"], x["file_in_zip"]) == split]
+    images = read_images(archive, kept, crop, size)
+    due = sorted({x["attribution"] for x in kept if not x["licence"].startswith(FREE)})
     note = f"{terms or 'all terms'}, {_NOTE}" + (f"; credit: {'; '.join(due)}" if due else "")
     return describe(
         "portraits",
@@ -116,35 +111,6 @@ def load(
     )
 
 
-def choose(split: str, root: Path | None = None) -> torch.Tensor:
-    """The sample to be embedded, official photographs in the public domain: (n, 3, 64, 64) uint8."""
-    archive, index = find(split, root=root)
-    lines = [
-        x
-        for x in _lines(index)
-        if x["licence"].startswith(_FREE)
-        and x["attribution"] == "GPO Member Guide"
-        and _part(x["source"], x["file_in_zip"]) == split
-    ]
-    kept = embedded.first_by_hash(f"portraits/{split}", range(len(lines)), SAMPLE[split])
-    return _images(archive, [lines[k] for k in sorted(kept)], 96, SIDE)
-
-
-def pack(images: torch.Tensor) -> bytes:
-    """Images (n, 3, 64, 64) as one JPEG sheet, twenty in a row, without subsampled colours.
-
-    A block of a JPEG has 8×8 pixels, so that no photograph touches another. Lossless files would be
-    four times as large.
-    """
-    from PIL import Image
-
-    rows = images.reshape(-1, _COLUMNS, 3, SIDE, SIDE).permute(0, 3, 1, 4, 2)
-    sheet = rows.reshape(-1, _COLUMNS * SIDE, 3).contiguous().numpy()
-    with io.BytesIO() as buffer:
-        Image.fromarray(sheet).save(buffer, "jpeg", quality=90, subsampling=0, optimize=True)
-        return buffer.getvalue()
-
-
 def sample(split: str) -> Dataset:
     """The embedded sample: 320 (train) or 80 (test) of the public domain, (N, 3, 64, 64) uint8."""
     from PIL import Image
@@ -152,7 +118,7 @@ def sample(split: str) -> Dataset:
     sheet = io.BytesIO(embedded.sample_bytes(f"portraits-{split}-images.jpg"))
     with Image.open(sheet) as picture:
         pixels = torch.from_numpy(np.array(picture.convert("RGB")))
-    images = pixels.reshape(-1, SIDE, _COLUMNS, SIDE, 3).permute(0, 2, 4, 1, 3)
+    images = pixels.reshape(-1, SIDE, COLUMNS, SIDE, 3).permute(0, 2, 4, 1, 3)
     images = images.reshape(-1, 3, SIDE, SIDE)
     return describe(
         "portraits",

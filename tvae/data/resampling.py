@@ -10,15 +10,11 @@ Convention: pixel i covers [i, i + 1), its centre is i + ½. Output pixel o look
 within the image are scaled to sum to 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import torch
-
-__all__ = ["in_blocks", "resize", "resize_matrix", "to_bytes"]
 
 # Values per step: 2 MB of float64, which stays in the cache; never are all images there as floats.
 _BLOCK_VALUES = 1 << 18

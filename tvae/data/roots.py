@@ -1,14 +1,12 @@
 """Where data may lie on this machine, and how to say that it does not."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from platformdirs import user_cache_path
 
-__all__ = ["DEBIAN_FASHION", "DataNotFound", "data_root", "missing"]
+from tvae.files import AnyPath
 
 # Debian's package dataset-fashion-mnist puts the four published .gz files here
 DEBIAN_FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -18,7 +16,7 @@ class DataNotFound(FileNotFoundError):
     """A data set was asked for that is not on this machine; the message says how to get it."""
 
 
-def data_root(root: str | os.PathLike[str] | None = None) -> Path:
+def data_root(root: AnyPath | None = None) -> Path:
     """The data root: `root` if given, else `TVAE_DATA`, else a per-user cache folder.
 
     It has torchvision's layout (`MNIST/raw/...`, `omniglot-py/...`, `celeba/...`), so a root that

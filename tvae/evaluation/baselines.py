@@ -6,18 +6,14 @@ wherever a trained model does:
     tvae.evaluate(PCA(train, d=25), test, train=train, anchors=anchors, queries=queries)
 """
 
-from __future__ import annotations
-
 import torch
 from sklearn.decomposition import PCA as SklearnPCA
 
 from tvae.checks import check_dimension, check_images, to_floats
-from tvae.data import Dataset
+from tvae.data import Dataset, pixels_of
 from tvae.evaluation.inference import BATCH, embed
 from tvae.models import VAE
 from tvae.seeding import derive, generator
-
-__all__ = ["PCA", "Pixels", "Untrained"]
 
 
 class Pixels:
@@ -42,7 +38,7 @@ class PCA:
     name = "PCA"
 
     def __init__(self, images: torch.Tensor | Dataset, d: int, *, seed: int = 0) -> None:
-        tensor = check_images(images.images if isinstance(images, Dataset) else images)
+        tensor = pixels_of(images)
         self.d = check_dimension(d)
         self.shape = tuple(tensor.shape[1:])
         most = min(len(tensor), tensor[0].numel())

@@ -6,19 +6,15 @@ mean, logvar = probe.encode(images)
 probe.nll(mean, images)                          # nats per image
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import torch
 from torch import nn
 
-from tvae.checks import check_images, to_floats
-from tvae.data import Dataset
+from tvae.checks import check_whole, to_floats
+from tvae.data import Dataset, pixels_of
 from tvae.models import TVAE, VAE, evaluating
-
-__all__ = ["BATCH", "Embedding", "Probe", "batches", "embed", "pixels_of"]
 
 BATCH = 500  # images through the networks at once
 
@@ -31,16 +27,9 @@ class Embedding(Protocol):
         ...
 
 
-def pixels_of(images: torch.Tensor | Dataset, model: nn.Module, name: str) -> torch.Tensor:
-    """The tensor (N, C, H, W) of images or of a data set, checked to be of the model's shape."""
-    tensor = images.images if isinstance(images, Dataset) else images
-    return check_images(tensor, getattr(model, "shape", None), name=name)
-
-
 def batches(images: torch.Tensor, model: nn.Module, batch: int) -> Iterator[torch.Tensor]:
     """Consecutive batches as floats in [0, 1], of the model's dtype and on its device."""
-    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-        raise ValueError(f"The batch size must be a positive whole number, not {batch!r}.")
+    check_whole(batch, "The batch size")
     reference = next(model.parameters(), torch.zeros(()))
     for part in images.split(batch):
         # bytes travel to a GPU four times as fast as floats
@@ -55,9 +44,8 @@ def embed(
     In place of a model there may be any object with a method `embed`, such as those of `baselines`.
     """
     if not isinstance(model, VAE):
-        tensor = check_images(images.images if isinstance(images, Dataset) else images)
-        return torch.cat([model.embed(part).cpu() for part in tensor.split(batch)])
-    tensor = pixels_of(images, model, "images")
+        return torch.cat([model.embed(part).cpu() for part in pixels_of(images).split(batch)])
+    tensor = pixels_of(images, model.shape)
     out = torch.empty((len(tensor), model.d), dtype=next(model.parameters()).dtype)
     done = 0
     with evaluating(model):
@@ -78,9 +66,7 @@ class Probe:
     """
 
     def __init__(self, model: VAE, batch: int = 1000) -> None:
-        if batch < 1:
-            raise ValueError(f"batch must be at least 1, not {batch}.")
-        self.model, self.batch = model, batch
+        self.model, self.batch = model, check_whole(batch, "The batch size")
 
     def _map(
         self, function: Callable[..., tuple[torch.Tensor, ...]], *inputs: torch.Tensor

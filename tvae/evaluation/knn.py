@@ -22,20 +22,16 @@ OpenMP runtime of its own: its threads come on top of torch's and are held to to
 searches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tvae.checks import check_whole
 
-__all__ = ["Neighbours", "Search", "knn_accuracy", "knn_predict", "vote"]
-
-Array = Union[torch.Tensor, "NDArray[Any]"]
+Array = torch.Tensor | NDArray[Any]
 
 BACKENDS = ("auto", "torch", "faiss")
 BLOCK = 32  # anchors whose best score is taken before anything is sorted
@@ -73,11 +69,9 @@ class Neighbours:
         if backend not in BACKENDS:
             raise ValueError(f"The backend must be one of {', '.join(BACKENDS)}, not {backend!r}.")
         given = _matrix(anchors, "anchors")
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise ValueError(f"k must be a positive whole number, not {k!r}.")
+        self.k = check_whole(k, "k")
         if k > len(given):
             raise ValueError(f"k = {k} neighbours cannot be found among {len(given)} anchors.")
-        self.k = int(k)
         self.device = torch.device(device) if device is not None else given.device
         # The exact distances are taken on the CPU: not every GPU has float64.
         self.anchors = _real(given.cpu(), "anchors")
@@ -278,32 +272,22 @@ def vote(labels: torch.Tensor) -> torch.Tensor:
 
 
 def knn_predict(
-    anchors: Array,
-    anchor_labels: Array,
-    queries: Array,
-    k: int = 5,
-    *,
-    backend: str = "auto",
-    device: str | torch.device | None = None,
+    anchors: Array, anchor_labels: Array, queries: Array, k: int = 5, **options: Any
 ) -> torch.Tensor:
-    """The class (N,) of each query (N, d) by a vote of its k nearest anchors (M, d)."""
+    """The class (N,) of each query (N, d) by a vote of its k nearest anchors (M, d).
+
+    `options` are those of `Neighbours`.
+    """
     labels = _labels(anchor_labels, len(anchors), "anchor")
-    return vote(labels[Neighbours(anchors, k, backend=backend, device=device)(queries).indices])
+    return vote(labels[Neighbours(anchors, k, **options)(queries).indices])
 
 
 def knn_accuracy(
-    anchors: Array,
-    anchor_labels: Array,
-    queries: Array,
-    query_labels: Array,
-    k: int = 5,
-    *,
-    backend: str = "auto",
-    device: str | torch.device | None = None,
+    anchors: Array, anchor_labels: Array, queries: Array, query_labels: Array, k: int = 5
 ) -> float:
     """The share of queries (N, d) that the k nearest anchors (M, d) classify rightly."""
     truth = _labels(query_labels, len(queries), "query")
-    found = knn_predict(anchors, anchor_labels, queries, k, backend=backend, device=device)
+    found = knn_predict(anchors, anchor_labels, queries, k)
     return float((found == truth).double().mean())
 
 

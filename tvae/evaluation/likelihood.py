@@ -12,21 +12,18 @@ gives the same codes for every chunk size, and the results differ by no more tha
 rounding does from batch to batch: about 1e-7 relative in float32, 1e-15 in float64.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 
-from tvae.data import Dataset
-from tvae.evaluation.inference import batches, pixels_of
+from tvae.checks import check_whole
+from tvae.data import Dataset, pixels_of
+from tvae.evaluation.inference import batches
 from tvae.evaluation.statistics import Estimate
 from tvae.models import VAE, evaluating
 from tvae.seeding import generator as named_generator
-
-__all__ = ["LogLikelihood", "log_likelihood"]
 
 BLOCK = 1024  # draws of one image between two updates of its sums
 GROUP = 8192  # draws of all images whose noise is made at once
@@ -85,14 +82,13 @@ def log_likelihood(
         generator: of the noise; None stands for the stream "likelihood" of seed 0.
         chunk: codes decoded at once; None is chosen by the size of the images.
     """
-    images = pixels_of(x, vae, "x")
-    for name, value in (("samples", samples), ("chunk", chunk)):
-        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-        if not (whole or (name == "chunk" and value is None)):
-            raise ValueError(f"{name} must be a positive whole number, not {value!r}.")
+    images = pixels_of(x, vae.shape, "x")
+    check_whole(samples, "samples")
     if generator is None:
         generator = named_generator(0, "likelihood")
-    if chunk is None:
+    if chunk is not None:
+        check_whole(chunk, "chunk")
+    else:
         on_cpu = next(vae.parameters(), images).device.type == "cpu"
         chunk = max(1, (CPU_PIXELS if on_cpu else GPU_PIXELS) // math.prod(vae.shape))
 

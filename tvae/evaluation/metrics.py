@@ -12,8 +12,6 @@
 All but the last two are means over the test images, in nats (c1, c2: squared latent units).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -21,8 +19,8 @@ from typing import Any
 
 import torch
 
-from tvae.data import Dataset
-from tvae.evaluation.inference import BATCH, Embedding, batches, embed, pixels_of
+from tvae.data import Dataset, pixels_of
+from tvae.evaluation.inference import BATCH, Embedding, batches, embed
 from tvae.evaluation.knn import Neighbours, vote
 from tvae.evaluation.likelihood import log_likelihood
 from tvae.evaluation.statistics import Estimate
@@ -30,8 +28,6 @@ from tvae.models import TVAE, VAE, Views, evaluating, reparameterise
 from tvae.objective import tvae_terms, vae_terms
 from tvae.seeding import generator
 from tvae.transforms import Triplets
-
-__all__ = ["METRICS", "Metrics", "evaluate"]
 
 #: The twelve columns of the paper's appendix tables, in their order.
 METRICS = (
@@ -98,36 +94,16 @@ class Metrics(Mapping[str, float | None]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Metrics, (dict(self._values), dict(self.se), dict(self.details))
 
-    def as_dict(self) -> dict[str, float | None]:
-        """The columns as a plain dictionary, in their order."""
-        return dict(self._values)
-
     def __str__(self) -> str:
         """One line: the columns that are there."""
         return "  ".join(
-            f"{name} {value:.{_digits(name)}f}"
+            f"{name} {value:.{4 if name in ACCURACIES else 2}f}"
             for name, value in self._values.items()
             if value is not None
         )
 
     def __repr__(self) -> str:
         return f"Metrics({self})"
-
-    def table(self) -> str:
-        """A line for each column, with its standard error; a dash where it is not defined."""
-        lines = []
-        for name, value in self._values.items():
-            if value is None:
-                lines.append(f"{name:<8}{'–':>10}")
-                continue
-            line = f"{name:<8}{value:>10.{_digits(name)}f}"
-            error = self.se.get(name)
-            lines.append(line if error is None else f"{line} ± {error:.{_digits(name)}f}")
-        return "\n".join(lines)
-
-
-def _digits(name: str) -> int:
-    return 4 if name in ACCURACIES else 2
 
 
 def evaluate(
@@ -174,7 +150,7 @@ def evaluate(
     errors: dict[str, float] = {}
     details: dict[str, Any] = {}
     if isinstance(model, VAE):
-        images = pixels_of(test, model, "test")
+        images = pixels_of(test, model.shape, "test")
         sampler = triplets or model.triplets or Triplets()
         trained_on_views = isinstance(model, TVAE) or model.triplets is not None
         with_views = trained_on_views if views is None else views
@@ -194,14 +170,17 @@ def evaluate(
             details["likelihood_samples"] = likelihood_samples
             details["effective_sample_size"] = found.effective_sample_size
             details["monte_carlo_error"] = found.monte_carlo_error
-    if train is not None:
-        assert isinstance(test, Dataset)
+    searched: dict[str, tuple[Images, Images]] = {}
+    if train is not None and isinstance(test, Dataset):
         if set(test.classes) <= set(train.classes) or not train.classes:
-            _accuracy("knn_in", model, train, test, k, batch, values, errors, details)
+            searched["knn_in"] = train, test
         else:
             details["knn_in"] = "not defined: there are test classes without a training image"
     if anchors is not None and queries is not None:
-        _accuracy("knn_out", model, anchors, queries, k, batch, values, errors, details)
+        searched["knn_out"] = anchors, queries
+    for name, (known, asked) in searched.items():
+        values[name], errors[name], counts = _accuracy(name, model, known, asked, k, batch)
+        details |= counts
     return Metrics(values, errors, details)
 
 
@@ -236,17 +215,9 @@ def _terms(
 
 
 def _accuracy(
-    name: str,
-    model: VAE | Embedding,
-    anchors: Images,
-    queries: Images,
-    k: int,
-    batch: int,
-    values: dict[str, float | None],
-    errors: dict[str, float],
-    details: dict[str, Any],
-) -> None:
-    """Enter the kNN accuracy `name`, its error and the number of anchors and queries."""
+    name: str, model: VAE | Embedding, anchors: Images, queries: Images, k: int, batch: int
+) -> tuple[float, float, dict[str, int]]:
+    """The kNN accuracy `name`, its error and the number of anchors and queries."""
     codes, labels = [], []
     for part in _chunks(anchors):
         codes.append(embed(model, part, batch=batch))
@@ -267,12 +238,13 @@ def _accuracy(
         raise ValueError(f"There are no queries for {name}.")
     right = torch.cat(hits)
     share = float(right.double().mean())
-    values[name], errors[name] = share, math.sqrt(share * (1 - share) / len(right))
-    details[f"{name}_anchors"], details[f"{name}_queries"] = len(anchor_labels), len(right)
+    error = math.sqrt(share * (1 - share) / len(right))
+    details = {f"{name}_anchors": len(anchor_labels), f"{name}_queries": len(right)}
     if len(groups) == len(hits):
         originals = torch.cat(groups)
-        errors[name] = Estimate.of(right, originals).standard_error
+        error = Estimate.of(right, originals).standard_error
         details[f"{name}_groups"] = len(originals.unique())
+    return share, error, details
 
 
 def _chunks(images: Images) -> Iterator[Dataset]:

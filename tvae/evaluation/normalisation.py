@@ -12,17 +12,12 @@ covariance [[a, b], [b, c]], the slant is b / c: columns of ink lean by so many 
 leaves the horizontal variance a − b²/c. The size is the root of the mean of both variances then.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch
 
-from tvae.checks import check_images
-from tvae.data import Dataset, describe
+from tvae.data import Dataset, describe, pixels_of
 from tvae.transforms.warp import warp
-
-__all__ = ["KINDS", "mean_size", "normalised", "normalising_matrices"]
 
 KINDS = ("centred", "moments")
 BATCH = 8192
@@ -58,9 +53,7 @@ def _slant_and_size(
 
 def mean_size(images: torch.Tensor | Dataset) -> float:
     """The mean size, in pixels, of images (N, 1, H, W): what others can be brought to."""
-    tensor = images.images if isinstance(images, Dataset) else images
-    check_images(tensor)
-    parts = [_slant_and_size(*_moments(part)[2:])[1] for part in tensor.split(BATCH)]
+    parts = [_slant_and_size(*_moments(part)[2:])[1] for part in pixels_of(images).split(BATCH)]
     return float(torch.cat(parts).mean())
 
 
@@ -91,7 +84,7 @@ def normalised(data: Dataset, kind: str, size: float | None = None) -> Dataset:
             the size to `size` as well.
         size: the size in pixels for "moments": the `mean_size` of images that a model knows.
     """
-    tensor = check_images(data.images)
+    tensor = pixels_of(data)
     if tensor.shape[1] != 1:
         raise ValueError(f"Moments are taken of grey images, not of {tensor.shape[1]} channels.")
     out = torch.empty_like(tensor)

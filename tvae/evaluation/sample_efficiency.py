@@ -28,10 +28,9 @@ from dataclasses import dataclass
 import torch
 from scipy import stats
 
+from tvae.checks import check_whole
 from tvae.evaluation.knn import Array, Neighbours, _labels, vote
 from tvae.evaluation.statistics import Estimate
-
-__all__ = ["Curve", "Ranked", "subsamples"]
 
 
 def subsamples(count: int, repetitions: int, generator: torch.Generator) -> torch.Tensor:
@@ -39,9 +38,8 @@ def subsamples(count: int, repetitions: int, generator: torch.Generator) -> torc
 
     The first m entries of a row are its subsample of size m, so the sizes of one row are nested.
     """
-    for name, value in (("count", count), ("repetitions", repetitions)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a positive whole number, not {value!r}.")
+    check_whole(count, "count")
+    check_whole(repetitions, "repetitions")
     return torch.stack([torch.randperm(count, generator=generator) for _ in range(repetitions)])
 
 

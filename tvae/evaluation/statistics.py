@@ -20,18 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-__all__ = [
-    "BITS",
-    "CLEAR",
-    "LEAST_ROWS",
-    "Bootstrapped",
-    "Estimate",
-    "bootstrap",
-    "central",
-    "compare",
-    "direction",
-]
-
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 #: How many standard errors a difference has to be away from zero to be clear. A normal variable is

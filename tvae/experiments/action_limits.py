@@ -6,20 +6,9 @@ well, as in training; `least_constraint_from` when the start is given, such as z
 that apply τ to the code of an image. Both are closed forms, for the actions A, M and T.
 """
 
-from __future__ import annotations
-
 import torch
 
 from tvae.actions import Action, Additive, BlockRotation, Tridiagonal
-
-__all__ = [
-    "arc_midpoint",
-    "least_constraint",
-    "least_constraint_from",
-    "lengths",
-    "nearest_codes",
-    "radial",
-]
 
 
 def lengths(z: torch.Tensor) -> torch.Tensor:

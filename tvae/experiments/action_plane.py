@@ -7,18 +7,13 @@ An action with d = 2 moves the points of a plane; everything it can and cannot d
     plt.show()
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import torch
 from matplotlib.axes import Axes
 
 from tvae.actions import Action
 from tvae.experiments.figures import PALETTE
 
-__all__ = ["draw", "orbit"]
-
+EXTENT = 2.0
 STARTS = ((1.2, 0.3), (-0.5, 1.0), (-0.6, -1.3))
 
 
@@ -46,20 +41,18 @@ def draw(
     ax: Axes,
     *,
     colour: str = PALETTE["blue"],
-    starts: Sequence[tuple[float, float]] = STARTS,
     steps: int = 4,
-    extent: float = 2.0,
     title: str | None = None,
 ) -> Axes:
     """Draw what `action` (d = 2) with `tau` (tau_size,) does to the plane, on `ax`.
 
-    Grey arrows lead from the points of a grid to their images. From each of `starts` (black dots)
-    a solid line follows r(·, τ), a dashed one r(·, τ⁻¹), `steps` times; a cross marks where
+    Grey arrows lead from the points of a grid to their images. From each of three starts (black
+    dots) a solid line follows r(·, τ), a dashed one r(·, τ⁻¹), `steps` times; a cross marks where
     r(r(z, τ), τ⁻¹) ends: on the dot if the inverse is one.
     """
     if action.d != 2:
         raise ValueError(f"The plane has two dimensions, the action has d = {action.d}.")
-    side = torch.linspace(-extent, extent, 9).to(tau)
+    side = torch.linspace(-EXTENT, EXTENT, 9).to(tau)
     grid = torch.cartesian_prod(side, side)
     change = action.act(grid, tau.expand(len(grid), -1)) - grid
     ax.quiver(
@@ -71,7 +64,7 @@ def draw(
         color="#BBBBBB",
         width=0.004,
     )
-    first = torch.tensor(starts).to(tau)
+    first = torch.tensor(STARTS).to(tau)
     there = orbit(action, first, tau, steps)
     away = orbit(action, first, tau, steps, inverse=True)
     returned = orbit(action, there[1], tau, 1, inverse=True)[1]
@@ -80,7 +73,7 @@ def draw(
         ax.plot(*away[:, k].T.tolist(), "o--", color=colour, markersize=4, markerfacecolor="white")
     ax.plot(*first.T.tolist(), "o", color="black", markersize=6)
     ax.plot(*returned.T.tolist(), "x", color=PALETTE["vermillion"], markersize=9, markeredgewidth=2)
-    ax.set(xlim=(-1.2 * extent, 1.2 * extent), ylim=(-1.2 * extent, 1.2 * extent))
+    ax.set(xlim=(-1.2 * EXTENT, 1.2 * EXTENT), ylim=(-1.2 * EXTENT, 1.2 * EXTENT))
     ax.set_aspect("equal")
     ax.set_xlabel("first coordinate of z")
     ax.set_ylabel("second coordinate of z")

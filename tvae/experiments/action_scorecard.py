@@ -10,8 +10,6 @@ is, beside the two errors that say how far an action is from the group it stands
     table({"A": score})
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -23,17 +21,6 @@ from tvae.models import TVAE, evaluating, reparameterise
 from tvae.objective import mmd_linear
 from tvae.training.configuration import Preset
 from tvae.transforms import TripletBatch, Triplets
-
-__all__ = [
-    "COLUMNS",
-    "Borrowed",
-    "Score",
-    "borrow",
-    "measure",
-    "relative_error",
-    "schedule",
-    "table",
-]
 
 
 def schedule(preset: Preset, steps: int) -> dict[str, Any]:

@@ -6,19 +6,15 @@
 This is what makes a chapter quick by default and a full experiment by changing one word.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
 
-from tvae import data
 from tvae.runs import execution, released
 from tvae.runs.name import BASELINES, RunName
 from tvae.runs.sweep import Job
 from tvae.training import get_preset, pick_device, train
-
-__all__ = ["job", "origin", "trained"]
+from tvae.training.configuration import usual_epoch_images
 
 
 def job(name: str, preset: str, seed: int = 0) -> Job:
@@ -34,7 +30,7 @@ def job(name: str, preset: str, seed: int = 0) -> Job:
         run.d,
         seed=seed,
         preset=preset,
-        epoch_images=data.entry(run.dataset).epoch_images if preset != "quick" else None,
+        epoch_images=usual_epoch_images(run.dataset, preset),
     )
 
 
@@ -44,12 +40,11 @@ def trained(
     *,
     seed: int = 0,
     device: str = "auto",
-    runs: str | os.PathLike[str] | None = None,
 ) -> Any:
     """The model `name` in evaluation mode: released (`quick`), or trained here (`book`, `paper`).
 
-    A training run is kept in the folder `runs`/NAME (by default of the folder that TVAE_RUNS names,
-    or of `runs` where one works) and goes on from there if it was interrupted; a finished one is
+    A training run is kept in the folder NAME of the folder that TVAE_RUNS names (else of `runs`
+    where one works) and goes on from there if it was interrupted; a finished one is
     only loaded. TVAE_MAX_STEPS cuts it short, for trials.
     """
     get_preset(preset)
@@ -62,7 +57,7 @@ def trained(
         wanted.schedule(len(train_data)),
         train_data,
         test_data,
-        folder=Path(runs or os.environ.get("TVAE_RUNS") or "runs") / wanted.name,
+        folder=Path(os.environ.get("TVAE_RUNS") or "runs") / wanted.name,
         device=place,
     ).model
 

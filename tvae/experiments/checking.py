@@ -7,11 +7,7 @@ A claim that fails stops the chapter, with the number that was found. One that r
 cut short for a trial is named and left open.
 """
 
-from __future__ import annotations
-
 import math
-
-__all__ = ["check"]
 
 
 def check(

@@ -2,8 +2,8 @@
 
 Every chapter calls `use_style()` once and takes its colours from here, so that a model has the
 same colour wherever it appears. The palette is that of Okabe and Ito, which stays distinguishable
-under the common forms of colour blindness; where two lines could still be confused, `MARKERS`
-gives each model a mark of its own as well. The statistical figures are drawn by seaborn, in the same
+under the common forms of colour blindness; where two lines could still be confused,
+each model has a mark of its own as well. The statistical figures are drawn by seaborn, in the same
 style.
 
     import matplotlib.pyplot as plt
@@ -14,9 +14,8 @@ style.
     plt.show()
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -24,27 +23,13 @@ import numpy as np
 import seaborn as sns
 import torch
 import torch.nn.functional as F
+from matplotlib import rc_params_from_file
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
 from torch import Tensor
 
 from tvae.checks import to_floats
 from tvae.evaluation.statistics import CLEAR, Estimate
-
-__all__ = [
-    "COLOURS",
-    "MARKERS",
-    "PALETTE",
-    "colour",
-    "curve",
-    "graphical_model",
-    "image_grid",
-    "intervals",
-    "look",
-    "marker",
-    "mosaic",
-    "use_style",
-]
 
 PALETTE: dict[str, str] = {
     "black": "#000000",
@@ -58,72 +43,31 @@ PALETTE: dict[str, str] = {
 }
 """The eight colours of Okabe and Ito, by name."""
 
-COLOURS: dict[str, str] = {
-    "A": PALETTE["blue"],
-    "M": PALETTE["vermillion"],
-    "MA": PALETTE["sky"],
-    "T": PALETTE["green"],
-    "N": PALETTE["purple"],
-    "VAE": PALETTE["black"],
-    "VAE+": PALETTE["orange"],
+#: The colour and the mark of each latent action and of the two baselines, the same in every chapter.
+#: What is compared most, A and VAE+, is furthest apart.
+LOOKS: dict[str, tuple[str, str]] = {
+    "A": (PALETTE["blue"], "o"),
+    "M": (PALETTE["vermillion"], "s"),
+    "MA": (PALETTE["sky"], "D"),
+    "T": (PALETTE["green"], "^"),
+    "N": (PALETTE["purple"], "v"),
+    "VAE": (PALETTE["black"], "x"),
+    "VAE+": (PALETTE["orange"], "P"),
 }
-"""The colour of each latent action and of the two baselines, the same in every chapter.
-
-What is compared most, A and VAE+, is furthest apart.
-"""
-
-MARKERS: dict[str, str] = {
-    "A": "o",
-    "M": "s",
-    "MA": "D",
-    "T": "^",
-    "N": "v",
-    "VAE": "x",
-    "VAE+": "P",
-}
-"""The mark of each latent action and of the two baselines."""
-
 #: Representations that are no model of the book: colour and mark, drawn dashed.
 _GREYS = {"pixels": ("#333333", "*"), "PCA": ("#777777", "h"), "untrained": ("#AAAAAA", "1")}
 
 # Yellow is left out of the cycle: as a thin line on white it cannot be read.
 _CYCLE = [PALETTE[n] for n in ("blue", "vermillion", "green", "purple", "orange", "sky", "black")]
 
-# The background is white and opaque, not transparent: dark labels stay readable when the page
-# around the figure is dark.
-_STYLE: Any = {
-    "figure.figsize": (6.4, 3.6),
-    "figure.dpi": 110,
-    "savefig.dpi": 110,
-    "savefig.format": "png",
-    "savefig.facecolor": "white",
-    "savefig.transparent": False,
-    "figure.facecolor": "white",
-    "figure.constrained_layout.use": True,
-    "font.size": 10.0,
-    "mathtext.fontset": "dejavusans",
-    "axes.titlesize": 10.5,
-    "axes.labelsize": 10.0,
-    "xtick.labelsize": 9.0,
-    "ytick.labelsize": 9.0,
-    "legend.fontsize": 9.0,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.7,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 5.0,
-    "image.cmap": "gray",
-    "image.interpolation": "nearest",
-}
-
 
 def use_style() -> None:
     """Set the book's figure style for the rest of the process; calling it twice changes nothing."""
+    style: Any = rc_params_from_file(
+        str(resources.files("tvae.experiments") / "book.mplstyle"), use_default_template=False
+    )
     # the font ships with matplotlib, so it is the same on every machine
-    sns.set_theme("paper", "ticks", _CYCLE, font="DejaVu Sans", rc=_STYLE)
+    sns.set_theme("paper", "ticks", _CYCLE, font="DejaVu Sans", rc=style)
 
 
 def colour(model: str) -> str:
@@ -132,18 +76,18 @@ def colour(model: str) -> str:
     The names are the paper's: `A`, `M`, `MA`, `T`, `N`, `VAE`, `VAE+`. A residual form, written
     `M^R` or `MR`, has the colour of its plain form.
     """
-    return COLOURS[_family(model)]
+    return LOOKS[_family(model)][0]
 
 
 def marker(model: str) -> str:
     """Return the mark of a latent action or baseline; names as in `colour`."""
-    return MARKERS[_family(model)]
+    return LOOKS[_family(model)][1]
 
 
 def _family(model: str) -> str:
     name = model.removesuffix("R").removesuffix("^") if model.endswith("R") else model
-    if name not in COLOURS:
-        known = ", ".join(COLOURS)
+    if name not in LOOKS:
+        known = ", ".join(LOOKS)
         raise ValueError(f"{model!r} has no colour; the names are {known}, or such a name with ^R.")
     return name
 
@@ -296,7 +240,6 @@ def graphical_model(
     dashed: Sequence[tuple[str, str]] = (),
     labels: Mapping[str, str] | None = None,
     title: str | None = None,
-    radius: float = 0.32,
     ax: Axes,
 ) -> None:
     """Draw a directed graphical model in the usual notation.
@@ -313,9 +256,9 @@ def graphical_model(
         dashed: pairs (parent, child) of the inference model.
         labels: name to text, mathematics between dollar signs; by default `$name$`.
         title: a line above the drawing.
-        radius: of the nodes.
         ax: where to draw.
     """
+    radius = 0.32
     for group in ([n for pair in (*edges, *dashed) for n in pair], observed, deterministic):
         for name in group:
             if name not in nodes:

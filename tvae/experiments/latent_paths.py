@@ -18,8 +18,6 @@ import torch
 from tvae.evaluation.inference import Probe
 from tvae.transforms import Parameters, Triplets
 
-__all__ = ["NUMBERS", "LatentPath", "rotations"]
-
 #: What `LatentPath.numbers` gives, in the order of a table.
 NUMBERS = (
     "sampled",
@@ -34,18 +32,15 @@ NUMBERS = (
 )
 
 
-def rotations(
-    images: torch.Tensor, steps: Sequence[float], triplets: Triplets | None = None
-) -> torch.Tensor:
+def rotations(images: torch.Tensor, steps: Sequence[float]) -> torch.Tensor:
     """The images (N, C, H, W) at the angles −steps, 0, +steps: (2·steps + 1, N, C, H, W).
 
     `steps` are degrees, positive and growing; the order is that of growing angles.
     """
     if not len(steps) or any(b <= a for a, b in zip((0.0, *steps), steps, strict=False)):
         raise ValueError(f"steps must be positive and growing angles, not {list(steps)}.")
-    triplets = Triplets(interpolation="bicubic") if triplets is None else triplets
     pairs = [
-        triplets.replay(images, Parameters.of("rotation", [float(angle)] * len(images)))
+        Triplets().replay(images, Parameters.of("rotation", [float(angle)] * len(images)))
         for angle in steps
     ]
     return torch.stack([p.x2 for p in reversed(pairs)] + [images] + [p.x1 for p in pairs])
@@ -66,15 +61,9 @@ class LatentPath:
     logvar: torch.Tensor | None = None
 
     @classmethod
-    def of(
-        cls,
-        probe: Probe | None,
-        images: torch.Tensor,
-        steps: Sequence[float],
-        triplets: Triplets | None = None,
-    ) -> LatentPath:
+    def of(cls, probe: Probe | None, images: torch.Tensor, steps: Sequence[float]) -> LatentPath:
         """The path of the posterior of a model; without one (None), that of the pixels."""
-        views = rotations(images, steps, triplets)
+        views = rotations(images, steps)
         angles = torch.tensor([*(-a for a in reversed(list(steps))), 0.0, *steps])
         if probe is None:
             return cls(angles, views.flatten(2))
@@ -123,9 +112,7 @@ class LatentPath:
         itself = (torch.arange(len(points)) < reference).to(points)  # met at distance 0
         return torch.cdist(points, points[:reference]).sum(1) / (count - itself)
 
-    def numbers(
-        self, generator: torch.Generator | None = None, samples: int = 10
-    ) -> dict[str, torch.Tensor]:
+    def numbers(self, generator: torch.Generator | None = None) -> dict[str, torch.Tensor]:
         """Numbers of the path of every image, (N,) each; `a` is the largest angle.
 
         - `step`: the mean of ‖μ_a − μ_0‖ and ‖μ_−a − μ_0‖;
@@ -155,7 +142,7 @@ class LatentPath:
         if self.logvar is not None:
             if generator is None:
                 raise ValueError("A path with log-variances needs a generator to sample with.")
-            y = self.sampled(generator, samples)
+            y = self.sampled(generator)
             found["sampled"] = y.mean((0, 1))
             found["of the noise"] = step / self.noise()
             found["spread"] = y.std(1).mean(0) / step

@@ -10,8 +10,6 @@ blocks plus Gaussian noise. All means are zero. Numbers are float64, and shapes 
 latent dimension d and D observed dimensions.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,19 +17,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
-
-__all__ = [
-    "DATA",
-    "LATENTS",
-    "Factor",
-    "Group",
-    "Network",
-    "closest",
-    "descend",
-    "kl",
-    "structure",
-    "tvae_network",
-]
 
 DATA = ("x0", "x1", "x2")
 LATENTS = ("z0", "z1", "z2", "z", "tau")
@@ -226,21 +211,19 @@ def closest(
     p: Network,
     groups: Sequence[Group],
     *,
-    data: Sequence[str] = DATA,
-    tolerance: float = 1e-13,
     sweeps: int = 20_000,
 ) -> Network:
     """The network p(data) q(latents | data) of the given structure with the smallest KL[q || p].
 
     One group after another is set to its exact optimum given the others, until a whole sweep lowers
-    the divergence by less than `tolerance`. In the weight of one group the divergence is a convex
+    the divergence by less than 1e-13. In the weight of one group the divergence is a convex
     quadratic: write v for all variables, v0 for their value with the group's targets held at zero
     and R_i for the effect of target i on v. Then v = v0 + sum_i R_i (K pa_i + noise_i), and with the
     precision J of p the stationary point solves
     sum_ij R_i' J R_j K Cov(pa_j, pa_i) = - sum_i R_i' J Cov(v0, pa_i).
     The covariance's optimum is the inverse of the average of R_i' J R_i (of its diagonal).
     """
-    factors = _start(p, groups, data)
+    factors = _start(p, groups)
     order = list(factors)
     precision = torch.linalg.inv(p.covariance(order))
     before = math.inf
@@ -250,18 +233,16 @@ def closest(
         q = Network(list(factors.values()))
         now = float(kl(q, p))
         gain, before = before - now, now
-        if gain < tolerance:
+        if gain < 1e-13:
             return q
     raise RuntimeError(f"No convergence in {sweeps} sweeps: the last one still gained {gain:.3g}.")
 
 
-def _start(p: Network, groups: Sequence[Group], data: Sequence[str]) -> dict[str, Factor]:
+def _start(p: Network, groups: Sequence[Group]) -> dict[str, Factor]:
     """The data's own distribution, as a chain, and for each latent a factor that ignores all else."""
     factors: dict[str, Factor] = {}
-    for i, name in enumerate(data):
-        weights, cov = p.conditional([name], data[:i])
-        sizes = [p[parent].size for parent in data[:i]]
-        factors[name] = Factor(name, dict(zip(data[:i], weights.split(sizes, 1), strict=True)), cov)
+    for i, name in enumerate(DATA):
+        factors[name] = _factor(p, name, DATA[:i], *p.conditional([name], DATA[:i]))
     for group in groups:
         width = sum(p[name].size for name in group.parents[0])
         n = p[group.targets[0]].size
@@ -285,20 +266,13 @@ def _factor(
     return Factor(target, dict(zip(parents, split, strict=True)), covariance)
 
 
-def descend(
-    p: Network,
-    groups: Sequence[Group],
-    *,
-    generator: torch.Generator,
-    data: Sequence[str] = DATA,
-    iterations: int = 5_000,
-) -> Network:
+def descend(p: Network, groups: Sequence[Group], *, generator: torch.Generator) -> Network:
     """What `closest` finds, found by a general-purpose optimiser: L-BFGS on KL[q || p] itself.
 
     It starts from small random weights and knows nothing of the structure of the problem, so it is
     an independent check of `closest`, which is faster and more exact.
     """
-    start = _start(p, groups, data)
+    start = _start(p, groups)
     weights: list[Tensor] = []
     roots: list[Tensor] = []  # Cholesky factors, with the logarithm of the diagonal
     for group in groups:
@@ -308,7 +282,7 @@ def descend(
         roots.append(torch.zeros(n, n, dtype=torch.float64, requires_grad=True))
 
     def build(weights: Sequence[Tensor], roots: Sequence[Tensor]) -> Network:
-        factors = [start[name] for name in data]
+        factors = [start[name] for name in DATA]
         for group, weight, root in zip(groups, weights, roots, strict=True):
             scale = torch.diag(root.diagonal().exp())
             if not group.diagonal:
@@ -319,8 +293,8 @@ def descend(
 
     optimiser = torch.optim.LBFGS(
         [*weights, *roots],
-        max_iter=iterations,
-        max_eval=2 * iterations,
+        max_iter=5_000,
+        max_eval=10_000,
         tolerance_grad=1e-7,
         tolerance_change=1e-15,
         history_size=50,

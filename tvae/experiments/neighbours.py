@@ -5,8 +5,6 @@ beside the paper's, accuracy against anchors, confusion matrices, galleries of n
 neighbours have in common besides their class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -24,25 +22,6 @@ from tvae.evaluation.statistics import Estimate, direction
 from tvae.experiments import figures
 from tvae.paper import claims, comparison
 
-__all__ = [
-    "SOURCES",
-    "centred",
-    "draw_by_distance",
-    "draw_confusion",
-    "draw_curves",
-    "draw_dimensions",
-    "draw_storage",
-    "frequent_errors",
-    "gallery",
-    "knn_table",
-    "leads",
-    "margin",
-    "minus",
-    "pose",
-    "pose_ratios",
-    "verdict",
-]
-
 #: Where a number may come from: the paper's tables, our ledger, or the measurement at hand.
 SOURCES = ("paper", "ledger", "here")
 _TITLES = {name: data.entry(name).title for name in ("mnist", "fashion-mnist")}
@@ -55,7 +34,7 @@ def knn_table(rows: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     """The paper's Table 2 with our runs beside it, as text; empty where there is no number.
 
     Args:
-        rows: from `standing.rows`, of MNIST and Fashion-MNIST.
+        rows: from `comparison.rows`, of MNIST and Fashion-MNIST.
         labels: which rows of each dimension, in this order.
 
     Returns:
@@ -78,7 +57,7 @@ def knn_table(rows: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
 def leads(rows: pd.DataFrame, dataset: str, first: str, second: str, d: int = 25) -> pd.Series:
     """By how much `first` is ahead of `second` out of sample: paper, ledger and `ledger s.e.`.
 
-    `rows` are from `standing.rows`; NaN where there is no number. The two accuracies count as
+    `rows` are from `comparison.rows`; NaN where there is no number. The two accuracies count as
     independent, although measured on the same queries: the error is rather too large.
     """
     a, b = (claims.cell(rows, dataset, label, d) for label in (first, second))

@@ -21,8 +21,6 @@ the estimate means little; `PoseReading.width` says so, as it is large: it is ho
 before the correlation has fallen by a hundredth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,8 +28,6 @@ import torch
 from torch import Tensor
 
 from tvae.transforms import get_family, homographies, warp
-
-__all__ = ["ZOOMS", "PoseReader", "PoseReading", "magnification", "transformed"]
 
 #: Magnifications from a little below 1 to beyond that of the largest transformation, in equal ratios.
 ZOOMS: tuple[float, ...] = tuple(0.87 * 1.1**k for k in range(8))
@@ -78,7 +74,6 @@ def transformed(
     *,
     others: Sequence[float] = (),
     zoom: float | None = None,
-    interpolation: str = "bicubic",
 ) -> Tensor:
     """All images (N, C, H, W) by one value of a family, clean geometry.
 
@@ -91,7 +86,7 @@ def transformed(
     matrices = homographies(family, values, height, width)
     if zoom is not None:
         matrices = _enlarge(matrices, torch.tensor([zoom], dtype=torch.float64), height, width)
-    return warp(images, matrices.expand(len(images), 3, 3), interpolation)
+    return warp(images, matrices.expand(len(images), 3, 3))
 
 
 def _enlarge(matrices: Tensor, zooms: Tensor, height: int, width: int) -> Tensor:
@@ -126,7 +121,6 @@ class PoseReader:
         others: the family's further parameters, held fixed; for shear and tilt the axis.
         zooms: None for the family's own zoom, or magnifications to try, increasing, about equal in
             their ratios; see the module's text.
-        interpolation: of the warp.
     """
 
     def __init__(
@@ -137,7 +131,6 @@ class PoseReader:
         *,
         others: Sequence[float] = (),
         zooms: Sequence[float] | None = None,
-        interpolation: str = "bicubic",
     ) -> None:
         self.grid = torch.as_tensor(grid, dtype=torch.float64)
         if self.grid.ndim != 1 or len(self.grid) < 3:
@@ -174,9 +167,9 @@ class PoseReader:
             matrices = _enlarge(repeated, self.zooms.flatten(), height, width)
         count = len(matrices)
         parts = [  # a few originals at a time: the warp needs several times the templates' memory
-            warp(
-                some.repeat_interleave(count, 0), matrices.repeat(len(some), 1, 1), interpolation
-            ).view(len(some), count, -1)
+            warp(some.repeat_interleave(count, 0), matrices.repeat(len(some), 1, 1)).view(
+                len(some), count, -1
+            )
             for some in originals.split(_CHUNK)
         ]
         self.templates = torch.cat([_normalise(part) for part in parts])  # (N, G·Z, P)

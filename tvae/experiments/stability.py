@@ -14,29 +14,15 @@ several seeds, `roughness` for a single curve, or for each of several by itself,
 All measures act on the last two axes, so that they take many sets of curves (..., S, E) at once.
 """
 
-from __future__ import annotations
-
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tvae.files import AnyPath
 from tvae.runs import ledger
 from tvae.runs.name import RunName
-
-__all__ = [
-    "SEEDS",
-    "Curves",
-    "from_ledger",
-    "jitter",
-    "ratio",
-    "relative_jitter",
-    "relative_spread",
-    "roughness",
-    "spread",
-]
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Statistic = Callable[..., Array]
@@ -65,7 +51,7 @@ def from_ledger(
     tag: str = "stability",
     quantity: str = "test_nllx0",
     seeds: Iterable[int] = SEEDS,
-    results: str | os.PathLike[str] | None = None,
+    results: AnyPath | None = None,
 ) -> Curves:
     """The curves of the runs `label` (as in the tables: `A`, `M^R`, `VAE`) that the ledger holds.
 

@@ -9,8 +9,6 @@ the split that its loss asks for.
     result = against_true(readings, true)  # correlation, slope, mean absolute error
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,19 +19,6 @@ from sklearn.linear_model import Ridge
 from torch import Tensor
 
 from tvae.models import TVAE, VAE
-
-__all__ = [
-    "AgainstTrue",
-    "act",
-    "against_true",
-    "displacement",
-    "guide_lines",
-    "infer",
-    "lender_agreement",
-    "lenders",
-    "orbit",
-    "predict_held_out",
-]
 
 
 def infer(model: VAE, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,11 +129,12 @@ def predict_held_out(features: Tensor, targets: Tensor, penalty: float = 1e-3) -
     return torch.from_numpy(guess).view(-1, targets.shape[1])  # scikit-learn drops a single column
 
 
-def guide_lines(ax: Axes, angles: Tensor, side: int = 28, pad: int = 1) -> None:
+def guide_lines(ax: Axes, angles: Tensor) -> None:
     """Over a grid of images, in each a dotted vertical and a solid line at its angle (rows, columns).
 
-    Angles are in degrees, counter-clockwise; the grid is one that `tvae.experiments.figures.image_grid` drew.
+    Angles are in degrees, counter-clockwise; the grid is one of 28×28 images that `figures.image_grid` drew.
     """
+    side, pad = 28, 1
     half = side / 2 - 1
     for i, row in enumerate(angles.tolist()):
         for j, angle in enumerate(row):

@@ -9,28 +9,14 @@ is missing, it is not decided.
     judge(gains).verdict           # 'holds': what was run holds, and what is missing is named
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from tvae.evaluation.statistics import BITS, CLEAR, direction
-
-__all__ = [
-    "FAILS",
-    "HOLDS",
-    "OPEN",
-    "Comparison",
-    "Judgement",
-    "cell",
-    "compare",
-    "judge",
-    "printed",
-    "rounding",
-]
 
 HOLDS = "holds"
 FAILS = "does not hold"
@@ -126,7 +112,7 @@ def rounding(digits: int) -> float:
 
 
 def cell(table: pd.DataFrame, dataset: str, label: str, nominal: int = 25) -> pd.Series:
-    """One row of the table of `standing.rows`; raw pixels are the same for every `nominal` d."""
+    """One row of the table of `comparison.rows`; raw pixels are the same for every `nominal` d."""
     part = table[(table["dataset"] == dataset) & (table["label"] == label)]
     part = part[part["nominal"].isin((nominal, 0))]
     if len(part) != 1:
@@ -134,12 +120,8 @@ def cell(table: pd.DataFrame, dataset: str, label: str, nominal: int = 25) -> pd
     return part.iloc[0]
 
 
-def _what(one: str, two: str, sign: int) -> str:
-    return f"{one} − {two}" if sign > 0 else f"{two} − {one}"
-
-
 def compare(
-    tables: Sequence[pd.DataFrame],
+    tables: pd.DataFrame | Sequence[pd.DataFrame],
     dataset: str,
     one: str,
     two: str,
@@ -151,32 +133,28 @@ def compare(
 ) -> Comparison:
     """`sign` times (`one` minus `two`) in `metric`, with the error of the difference of two estimates.
 
-    `tables` are those of `standing.rows` for one schedule each, the longest training first: runs are
-    compared only with runs that were trained alike, for as long as both of them have been.
+    `tables` are those of `comparison.rows` for one schedule each, the longest training first: runs
+    are compared only with runs that were trained alike, for as long as both of them have been. With
+    `metric` "knn_out_paper", say, it is the difference of what the paper prints, with the error that
+    rounding makes.
     """
-    for table in tables:
+    what = f"{one} − {two}" if sign > 0 else f"{two} − {one}"
+    for table in [tables] if isinstance(tables, pd.DataFrame) else tables:
         a, b = (cell(table, dataset, label, nominal) for label in (one, two))
-        if not (pd.isna(a[metric]) or pd.isna(b[metric])):
+        if pd.isna(a[metric]) or pd.isna(b[metric]):
+            continue
+        if metric.endswith("_paper"):
+            error = rounding(2)
+        else:
             error = math.hypot(a[f"{metric}_se"], b[f"{metric}_se"])
-            what = _what(one, two, sign)
             if not pd.isna(a["epochs"]):
                 what += f" after {a['epochs']:.0f} epochs"
-            return Comparison(what, float(sign * (a[metric] - b[metric])), error, within)
-    return Comparison(_what(one, two, sign), math.nan, math.nan, within)
+        return Comparison(what, float(sign * (a[metric] - b[metric])), error, within)
+    return Comparison(what, math.nan, math.nan, within)
 
 
 def printed(
-    table: pd.DataFrame,
-    dataset: str,
-    one: str,
-    two: str,
-    metric: str,
-    *,
-    sign: int = 1,
-    within: float | None = None,
-    nominal: int = 25,
+    table: pd.DataFrame, dataset: str, one: str, two: str, metric: str, **options: Any
 ) -> Comparison:
-    """The same for the numbers that the paper prints, with the error that rounding makes."""
-    a, b = (cell(table, dataset, label, nominal) for label in (one, two))
-    difference = float(sign * (a[f"{metric}_paper"] - b[f"{metric}_paper"]))
-    return Comparison(_what(one, two, sign), difference, rounding(2), within)
+    """`compare` for the numbers that the paper prints."""
+    return compare(table, dataset, one, two, f"{metric}_paper", **options)

@@ -11,35 +11,20 @@ experiment never count: those of the preset `quick`, the tags in `EXCLUDED`, oth
 transformations.
 """
 
-from __future__ import annotations
-
-import os
+import itertools
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from tvae import paper
+from tvae.files import AnyPath
 from tvae.paper import METRICS, report
 from tvae.runs import ledger
 from tvae.runs.name import BASELINES as _WRITTEN
 from tvae.runs.name import RunName, fold
 from tvae.text import table as text_table
 from tvae.training.configuration import RunConfig
-
-__all__ = [
-    "BASELINES",
-    "DIMENSIONS",
-    "EXCLUDED",
-    "best",
-    "compact",
-    "missing",
-    "rows",
-    "schedules",
-    "text",
-]
 
 #: Tags of experiments whose runs are never a row of the paper's tables.
 EXCLUDED = ("smoke", "stability")
@@ -73,11 +58,9 @@ def _rank(entry: ledger.Entry) -> tuple[int, float, int]:
 
 
 def _runs(
-    results: str | os.PathLike[str] | None,
-    schedule: tuple[str, str] | None = None,
-    seed: int | None = None,
+    results: AnyPath | None, schedule: tuple[str, str] | None = None, seed: int | None = None
 ) -> _Runs:
-    """The best run for every data set, label and true dimension; not to be changed."""
+    """The best run for every data set, label and true dimension."""
     found: _Runs = {}
     for entry in _entries(results):
         settings = entry.configuration
@@ -91,17 +74,9 @@ def _runs(
     return found
 
 
-def _entries(results: str | os.PathLike[str] | None) -> list[ledger.Entry]:
-    """The entries that may stand for a row; not to be changed."""
-    place = ledger.folder() if results is None else Path(results)
-    # reading means checking, a millisecond a file: once is enough
-    return _read(place, tuple((p, p.stat().st_mtime_ns) for p in sorted(place.rglob("*.json"))))
-
-
-@lru_cache(maxsize=4)
-def _read(place: Path, files: tuple[tuple[Path, int], ...]) -> list[ledger.Entry]:
-    """`files`, with the times of their last change, makes a change of the ledger another call."""
-    return [entry for entry in ledger.entries(place) if _counts(entry)]
+def _entries(results: AnyPath | None) -> list[ledger.Entry]:
+    """The entries that may stand for a row."""
+    return [entry for entry in ledger.entries(results) if _counts(entry)]
 
 
 def _known(label: str) -> str:
@@ -118,10 +93,7 @@ def _dimension(label: str, d: int) -> int:
 
 
 def best(
-    dataset: str,
-    label: str,
-    d: int | None = 25,
-    results: str | os.PathLike[str] | None = None,
+    dataset: str, label: str, d: int | None = 25, results: AnyPath | None = None
 ) -> ledger.Entry | None:
     """The run nearest to the paper's for this row of its tables, or None if there is none.
 
@@ -134,7 +106,7 @@ def best(
     for (its_dataset, its_label, its_d), entry in _runs(results).items():
         same = its_dataset == dataset and its_label == label
         if same and (label == _PIXELS or its_d == _dimension(label, int(d or 0))):
-            return entry.model_copy(deep=True)
+            return entry
     return None
 
 
@@ -163,7 +135,7 @@ def _row(
     return row
 
 
-def schedules(results: str | os.PathLike[str] | None = None) -> list[tuple[str, str]]:
+def schedules(results: AnyPath | None = None) -> list[tuple[str, str]]:
     """The pairs (preset, tag) that trained runs of the ledger have, the nearest to the paper's first.
 
     Runs of the same schedule were trained alike and may be compared with each other: see `rows`.
@@ -180,7 +152,7 @@ def schedules(results: str | os.PathLike[str] | None = None) -> list[tuple[str, 
 def rows(
     dataset: str | None = None,
     d: int | None = None,
-    results: str | os.PathLike[str] | None = None,
+    results: AnyPath | None = None,
     *,
     schedule: tuple[str, str] | None = None,
     seed: int | None = None,
@@ -252,18 +224,14 @@ def text(table: pd.DataFrame, metrics: Sequence[str] = METRICS) -> str:
         name = [row["label"], str(row["d"])]
         epochs = "" if pd.isna(row["epochs"]) else f"{row['epochs']:.0f}"
         ours, printed = row["preset"] != "", not row[[f"{m}_paper" for m in METRICS]].isna().all()
+        cells = report.cells(row, metrics)
         if printed:
-            cells = [report.number(row[f"{m}_paper"], m) for m in metrics]
-            lines.append([*name, "", "paper", *cells])
+            lines.append([*name, "", "paper", *cells["paper"]])
         if ours:
-            cells = [report.number(row[m], m) for m in metrics]
-            lines.append([*(["", ""] if printed else name), epochs, "ours", *cells])
-            if not row[[f"{m}_se" for m in metrics]].isna().all():
-                cells = [report.number(row[f"{m}_se"], m) for m in metrics]
-                lines.append(["", "", "", "± s.e.", *cells])
-        if ours and printed:
-            cells = [report.number(row[m] - row[f"{m}_paper"], m, sign=True) for m in metrics]
-            lines.append(["", "", "", "ours − paper", *cells])
+            lines.append([*(["", ""] if printed else name), epochs, "ours", *cells["ours"]])
+        shown = [ours and any(cells["± s.e."]), ours and printed]
+        for what in itertools.compress(("± s.e.", "ours − paper"), shown):
+            lines.append(["", "", "", what, *cells[what]])
     return text_table(["model", "d", "epochs", "", *metrics], lines, left=(0, 3))
 
 
@@ -287,9 +255,8 @@ def compact(
         line = f"{row['label']:9s}{row['d']:4d}"
         for value, width in ((row["epochs"], 7), (row["seconds"] / 60, 6)):
             line += ("·" if pd.isna(value) else f"{value:.0f}").rjust(width)
-        for metric in metrics:
-            values = row[f"{metric}_paper"], row[metric], row[metric] - row[f"{metric}_paper"]
-            texts = [report.number(v, metric, sign=k == 2) or "·" for k, v in enumerate(values)]
-            line += "  " + "".join(f"{text:>7s}" for text in texts)
+        cells = report.cells(row, metrics)
+        for texts in zip(cells["paper"], cells["ours"], cells["ours − paper"], strict=True):
+            line += "  " + "".join(f"{text or '·':>7s}" for text in texts)
         lines.append(line + (" *" if row["part"] else ""))
     return "\n".join(lines)

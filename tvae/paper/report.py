@@ -7,19 +7,17 @@ Every number comes from a file of the ledger or from the package's copy of the p
 whose file is deleted has no row.
 """
 
-from __future__ import annotations
-
-import os
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from tvae import actions, data, paper, text
+from tvae.files import AnyPath
 from tvae.paper import METRICS
 from tvae.runs import ledger
 from tvae.runs.name import BASELINES, RunName, fold
-
-__all__ = ["FORMATS", "LABELS", "compare", "number", "report"]
 
 FORMATS = ("text", "markdown", "latex")
 
@@ -28,7 +26,7 @@ LABELS = ("A", "M", "M^R", "MA", "MA^R", "T", "T^R", "N", "N^R", "VAE+", "VAE")
 
 
 def compare(
-    results: str | os.PathLike[str] | None = None,
+    results: AnyPath | None = None,
     *,
     dataset: str | None = None,
     action: str | Sequence[str] | None = None,
@@ -36,55 +34,30 @@ def compare(
     preset: str | None = None,
     tag: str | None = "",
 ) -> pd.DataFrame:
-    """One row per run and metric: what we measured, its standard error, what the paper prints.
+    """One row a run: the columns of `ledger.table`, its label, and what the paper prints.
 
-    Columns: dataset, label (`A`, `M^R`, `VAE+`, `PCA`, ...), d, preset, seed, tag, epochs, metric,
-    ours, se, paper, difference (ours − paper). Metrics that neither has are left out. `d` = 25
-    includes M and MA at 26, and raw pixels, which have no d to choose. `tag=None` means every tag.
+    For each of the twelve metrics there are `<metric>` (ours), `<metric>_se` (its standard error) and
+    `<metric>_paper`, NaN where there is none; labels are written `A`, `M^R`, `VAE+`, `PCA`, ... `d` =
+    25 includes M and MA at 26, and raw pixels, which have no d to choose. `tag=None` means every tag.
     """
     table = ledger.table(results)
     table["label"] = [RunName.of(row).label for _, row in table.iterrows()]
-    if dataset is not None:
-        table = table[table["dataset"] == dataset]
+    for column, wanted in (("dataset", dataset), ("preset", preset), ("tag", tag)):
+        if wanted is not None:
+            table = table[table[column] == wanted]
     if action is not None:
-        wanted = {fold(name) for name in ([action] if isinstance(action, str) else action)}
-        table = table[[fold(label) in wanted for label in table["label"]]]
+        labels = {fold(name) for name in ([action] if isinstance(action, str) else action)}
+        table = table[[fold(label) in labels for label in table["label"]]]
     if d is not None:
         keep = [
             row["model"] == "pixels" or row["d"] == actions.nearest_dimension(row["action"], d)
             for _, row in table.iterrows()
         ]
         table = table[keep]
-    if preset is not None:
-        table = table[table["preset"] == preset]
-    if tag is not None:
-        table = table[table["tag"] == tag]
-    rows = []
-    for _, run in table.iterrows():
-        printed = paper.row(
-            run["dataset"], run["model"], run["action"], bool(run["residual"]), int(run["d"])
-        )
-        for metric in METRICS:
-            ours = None if pd.isna(run[metric]) else float(run[metric])
-            theirs = None if printed is None else printed[metric]
-            if ours is None and theirs is None:
-                continue
-            error = run[f"{metric}_se"]
-            rows.append(
-                {
-                    **{key: run[key] for key in ("dataset", "label", "d", "preset", "seed", "tag")},
-                    "epochs": run["epochs"],
-                    "metric": metric,
-                    "ours": ours,
-                    "se": None if pd.isna(error) else float(error),
-                    "paper": theirs,
-                    "difference": None if ours is None or theirs is None else ours - theirs,
-                }
-            )
-    columns = ["dataset", "label", "d", "preset", "seed", "tag", "epochs", "metric"]
-    numbers = ["ours", "se", "paper", "difference"]
-    found = pd.DataFrame(rows, columns=[*columns, *numbers])
-    return found.astype(dict.fromkeys(("epochs", *numbers), float))
+    keys = table[["dataset", "model", "action", "residual", "d"]].itertuples(index=False)
+    printed = [paper.row(*key) or {} for key in keys]
+    columns = {f"{m}_paper": [row.get(m) for row in printed] for m in METRICS}
+    return table.assign(**columns).astype(dict.fromkeys(columns, float))
 
 
 def number(value: float, metric: str, sign: bool = False) -> str:
@@ -96,54 +69,47 @@ def number(value: float, metric: str, sign: bool = False) -> str:
     return text.replace("-", "−")
 
 
+def cells(run: pd.Series, metrics: Sequence[str] = METRICS) -> dict[str, list[str]]:
+    """A run beside the paper's: its four lines of numbers as text, by what they are."""
+    return {
+        "ours": [number(run[m], m) for m in metrics],
+        "± s.e.": [number(run[f"{m}_se"], m) for m in metrics],
+        "paper": [number(run[f"{m}_paper"], m) for m in metrics],
+        "ours − paper": [number(run[m] - run[f"{m}_paper"], m, sign=True) for m in metrics],
+    }
+
+
 def _position(value: str, known: Sequence[str]) -> int:
     return list(known).index(value) if value in known else len(known)
+
+
+def _section(run: pd.Series) -> tuple[str, str, str]:
+    return run["dataset"], run["preset"], run["tag"]
+
+
+def _order(run: pd.Series) -> tuple[Any, ...]:
+    """Trained models first, by falling d as in the paper (25 and 26 are one block), then baselines."""
+    label, d = run["label"], run["d"]
+    trained = label in LABELS
+    block = -(d + d % 2) if trained else 0
+    place = _position(label, (*LABELS, *BASELINES.values()))
+    section = (_position(run["dataset"], data.names()), *_section(run))
+    return *section, not trained, block, place, d, run["seed"]
 
 
 def _sections(found: pd.DataFrame) -> list[tuple[str, list[list[str]]]]:
     """A title and the lines of cells for each data set and preset."""
     sections = []
-    keys = sorted(
-        set(zip(found["dataset"], found["preset"], found["tag"], strict=True)),
-        key=lambda key: (_position(key[0], data.names()), key),
-    )
-    labels = (*LABELS, *BASELINES.values())
-    for dataset, preset, tag in keys:
-        part = found[
-            (found["dataset"] == dataset) & (found["preset"] == preset) & (found["tag"] == tag)
-        ]
-        title = f"{dataset}, preset {preset}" + (f", {tag}" if tag else "")
+    runs = sorted((run for _, run in found.iterrows()), key=_order)
+    for (dataset, preset, tag), group in itertools.groupby(runs, _section):
         lines = []
-        # trained models first, by falling d as in the paper (25 and 26 are one block), then baselines
-        runs = sorted(
-            set(zip(part["label"], part["d"], part["seed"], strict=True)),
-            key=lambda run: (
-                run[0] not in LABELS,
-                -(run[1] + run[1] % 2) if run[0] in LABELS else 0,
-                _position(run[0], labels),
-                run[1],
-                run[2],
-            ),
-        )
-        for label, d, seed in runs:
-            run = part[(part["label"] == label) & (part["d"] == d) & (part["seed"] == seed)]
-            run = run.set_index("metric").reindex(METRICS)
-            for what, column in (
-                ("ours", "ours"),
-                ("± s.e.", "se"),
-                ("paper", "paper"),
-                ("ours − paper", "difference"),
-            ):
-                if what != "ours" and run[column].isna().all():
-                    continue
-                cells = [
-                    number(run.loc[metric, column], metric, column == "difference")
-                    for metric in METRICS
-                ]
-                first = what == "ours"
-                lines.append([label if first else "", str(d) if first else ""])
-                lines[-1] += [str(seed) if first else "", what, *cells]
-        sections.append((title, lines))
+        for run in group:
+            for what, numbers in cells(run).items():
+                if what == "ours":
+                    lines.append([run["label"], str(run["d"]), str(run["seed"]), what, *numbers])
+                elif any(numbers):
+                    lines.append(["", "", "", what, *numbers])
+        sections.append((f"{dataset}, preset {preset}" + (f", {tag}" if tag else ""), lines))
     return sections
 
 
@@ -174,25 +140,15 @@ def _latex(title: str, lines: list[list[str]]) -> str:
 
 
 def report(
-    results: str | os.PathLike[str] | None = None,
-    *,
-    dataset: str | None = None,
-    action: str | Sequence[str] | None = None,
-    d: int | None = None,
-    preset: str | None = None,
-    tag: str | None = None,
-    format: str = "text",
+    results: AnyPath | None = None, *, tag: str | None = None, format: str = "text", **which: Any
 ) -> str:
     """The comparison as a text, Markdown or LaTeX table, one section per data set and preset.
 
-    Runs with a tag (experiments of their own) are counted at the end, and shown if `tag` names them.
+    `which` runs: by `dataset`, `action`, `d` and `preset`, as in `compare`. Runs with a tag (experiments of their own) are counted at the end, and shown if `tag` names them.
     """
     if format not in FORMATS:
         raise ValueError(f"There is no format {format!r}; choose one of {', '.join(FORMATS)}.")
-    found = compare(
-        results, dataset=dataset, action=action, d=d, preset=preset, tag=tag if tag else ""
-    )
-    sections = _sections(found)
+    sections = _sections(compare(results, tag=tag or "", **which))
     write = {"text": _text, "markdown": _markdown, "latex": _latex}[format]
     blocks = [write(title, lines) for title, lines in sections]
     notes = []

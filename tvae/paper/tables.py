@@ -9,16 +9,12 @@ package's own twelve metrics, so that a measured row and a printed row can be la
     tables.appendix.query("dataset == 'mnist' and d == 25")
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib import resources
 
 import pandas as pd
 
 from tvae.evaluation.metrics import METRICS
-
-__all__ = ["ACTIONS", "DATASETS", "Tables", "items", "row", "tables"]
 
 DATASETS = ("mnist", "fashion-mnist", "omniglot")
 
@@ -97,15 +93,10 @@ def row(
     dataset: str, model: str, action: str = "", residual: bool = False, d: int = 25
 ) -> dict[str, float | None] | None:
     """The twelve printed numbers of one configuration, or None if the paper has no such row."""
-    table = _appendix()
-    found = table[
-        (table["dataset"] == dataset)
-        & (table["model"] == model)
-        & (table["action"] == action)
-        & (table["residual"] == residual)
-        & (table["d"] == d)
-    ]
-    if len(found) != 1:
+    table = _appendix().set_index(["dataset", "model", "action", "residual", "d"])
+    key = (dataset, model, action, residual, d)
+    if key not in table.index:
         return None
-    values = found.iloc[0]
-    return {name: None if pd.isna(values[name]) else float(values[name]) for name in METRICS}
+    return {
+        name: None if pd.isna(value) else float(value) for name, value in table.loc[key].items()
+    }

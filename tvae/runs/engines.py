@@ -6,8 +6,6 @@ A worker that is killed is replaced, and its run goes on. Whatever ends the swee
 command continues where it was.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue
@@ -19,11 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+from tvae.files import AnyPath
 from tvae.runs import ledger
 from tvae.runs.progress import Board
 from tvae.runs.sweep import Job
-
-__all__ = ["Conflict", "Outcome", "local", "open_jobs", "over_ray"]
 
 #: How often a run is started anew after its worker was killed, before it is recorded as failed.
 RETRIES = 2
@@ -43,7 +40,7 @@ class Outcome:
     elsewhere: list[str] = field(default_factory=list)  # another process was busy with them
 
 
-def open_jobs(jobs: Sequence[Job], results: str | os.PathLike[str]) -> tuple[list[Job], list[str]]:
+def open_jobs(jobs: Sequence[Job], results: AnyPath) -> tuple[list[Job], list[str]]:
     """The runs still to be made, and the names of those the ledger already holds.
 
     A finished run of the same name with other settings is never overwritten: that is a `Conflict`.
@@ -80,6 +77,12 @@ def cost(job: Job) -> float:
     if job.max_steps is not None:
         steps = min(steps, job.max_steps)
     return (4.0 if job.model == "tvae" else 1.0) * steps + 500.0
+
+
+def _order(job: Job, results: AnyPath, runs: AnyPath, device: str, threads: int) -> dict[str, Any]:
+    """What a worker is told, as JSON can hold it."""
+    places = {"results": str(results), "runs": str(runs)}
+    return {"job": job.to_dict(), **places, "device": device, "threads": threads}
 
 
 # --- this machine -------------------------------------------------------------------------------
@@ -154,8 +157,8 @@ class _Worker:
 def local(
     jobs: Sequence[Job],
     *,
-    results: str | os.PathLike[str],
-    runs: str | os.PathLike[str],
+    results: AnyPath,
+    runs: AnyPath,
     side_by_side: int = 1,
     device: str = "auto",
     stream: TextIO = sys.stdout,
@@ -174,13 +177,7 @@ def local(
 
     def start(job: Job) -> None:
         attempts[job.name] = attempts.get(job.name, 0) + 1
-        order = {
-            "job": job.to_dict(),
-            "results": str(results),
-            "runs": str(runs),
-            "device": device,
-            "threads": threads,
-        }
+        order = _order(job, results, runs, device, threads)
         log = Path(runs) / "logs" / f"{job.name}.log"
         workers[job.name] = _Worker(job, order, log, threads, events)
         board.event(job.name, {"event": "start"})
@@ -195,8 +192,7 @@ def local(
                 board.event(name, {"event": "again", "reason": reason})
                 waiting.insert(0, worker.job)
                 return
-            _record_failure(worker.job, reason, results)
-            last = {"event": "failed", "reason": reason}
+            last = _record_failure(worker.job, reason, results)
         worker.stop()
         _note(outcome, name, last)
         board.event(name, last)
@@ -224,18 +220,17 @@ def local(
 
 
 def _note(outcome: Outcome, name: str, event: Mapping[str, Any]) -> None:
-    if event["event"] == "ok":
-        outcome.ok.append(name)
-    elif event["event"] == "elsewhere":
-        outcome.elsewhere.append(name)
-    else:
+    if event["event"] == "failed":
         outcome.failed[name] = event["reason"]
+    else:
+        getattr(outcome, event["event"]).append(name)
 
 
-def _record_failure(job: Job, reason: str, results: str | os.PathLike[str]) -> None:
+def _record_failure(job: Job, reason: str, results: AnyPath) -> dict[str, Any]:
     from tvae.runs.execution import failure
 
     ledger.write(failure(job, reason), results)
+    return {"event": "failed", "reason": reason}
 
 
 # --- a cluster ----------------------------------------------------------------------------------
@@ -244,8 +239,8 @@ def _record_failure(job: Job, reason: str, results: str | os.PathLike[str]) -> N
 def over_ray(
     jobs: Sequence[Job],
     *,
-    results: str | os.PathLike[str],
-    runs: str | os.PathLike[str],
+    results: AnyPath,
+    runs: AnyPath,
     address: str | None = None,
     cpus: float = 1,
     gpus: float = 0,
@@ -282,15 +277,9 @@ def over_ray(
         progress = _Progress(places)
         pending = {}
         for job in todo:
-            order = {
-                "job": job.to_dict(),
-                "results": str(results),
-                "runs": str(runs),
-                "device": device,
-                "threads": max(int(cpus), 1),
-                "events": str(places[job.name]),
-            }
-            pending[task.options(name=job.name).remote(order)] = job
+            order = _order(job, results, runs, device, max(int(cpus), 1))
+            place = {"events": str(places[job.name])}
+            pending[task.options(name=job.name).remote(order | place)] = job
         waiting = list(pending)
         while waiting:
             done, waiting = ray.wait(waiting, timeout=1.0)
@@ -302,9 +291,7 @@ def over_ray(
                 try:
                     event = ray.get(reference)
                 except ray.exceptions.RayError as error:
-                    reason = " ".join(str(error).split())[:500]
-                    _record_failure(job, reason, results)
-                    event = {"event": "failed", "reason": reason}
+                    event = _record_failure(job, " ".join(str(error).split())[:500], results)
                 _note(outcome, job.name, event)
                 board.event(job.name, event)
             board.refresh()

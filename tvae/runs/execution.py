@@ -1,8 +1,5 @@
 """One run from beginning to end: data, training, the twelve metrics, an entry in the ledger."""
 
-from __future__ import annotations
-
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -14,13 +11,11 @@ import torch
 from tvae import data, training
 from tvae.data import Dataset
 from tvae.evaluation import METRICS
-from tvae.files import Busy, locked
+from tvae.files import AnyPath, Busy, locked
 from tvae.runs import ledger
 from tvae.runs.ledger import Entry
 from tvae.runs.name import RunName
 from tvae.runs.sweep import Job
-
-__all__ = ["execute", "execute_and_record", "failure", "own_data"]
 
 Notify = Callable[[Mapping[str, Any]], None]
 
@@ -51,9 +46,9 @@ def _begun(job: Job, device: str) -> dict[str, Any]:
     }
 
 
-def failure(job: Job, reason: str, device: str = "cpu") -> Entry:
+def failure(job: Job, reason: str) -> Entry:
     """The entry of a run that failed."""
-    return Entry.checked({**_begun(job, device), "status": "failed", "reason": reason})
+    return Entry.checked({**_begun(job, "cpu"), "status": "failed", "reason": reason})
 
 
 def _curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -71,9 +66,7 @@ def _curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # --- the run ------------------------------------------------------------------------------------
 
 
-def own_data(
-    dataset: str, source: str, root: str | os.PathLike[str] | None = None
-) -> tuple[Dataset, Dataset]:
+def own_data(dataset: str, source: str, root: AnyPath | None = None) -> tuple[Dataset, Dataset]:
     """Training and test images of the data set a model is trained on."""
     return (
         data.load(dataset, "train", source=source, root=root),
@@ -84,8 +77,8 @@ def own_data(
 def execute(
     job: Job,
     *,
-    results: str | os.PathLike[str],
-    runs: str | os.PathLike[str],
+    results: AnyPath,
+    runs: AnyPath,
     device: str = "auto",
     notify: Notify = lambda event: None,
 ) -> Entry:
@@ -186,19 +179,14 @@ def _train(
 
 
 def execute_and_record(
-    job: Job,
-    *,
-    results: str | os.PathLike[str],
-    runs: str | os.PathLike[str],
-    device: str = "auto",
-    notify: Notify = lambda event: None,
+    job: Job, *, results: AnyPath, runs: AnyPath, **options: Any
 ) -> dict[str, Any]:
     """Make one run; if it fails, record that in the ledger. Returns the event that says how it ended.
 
-    The events are `ok`, `failed` (with the reason) and `elsewhere` (another process is making it).
+    The arguments are those of `execute`. The events are `ok`, `failed` (with the reason) and `elsewhere` (another process is making it).
     """
     try:
-        entry = execute(job, results=results, runs=runs, device=device, notify=notify)
+        entry = execute(job, results=results, runs=runs, **options)
     except Busy:
         return {"event": "elsewhere"}
     except Exception as error:

@@ -35,25 +35,8 @@ from pydantic import (
 )
 
 from tvae.evaluation import METRICS
-from tvae.files import atomic_write
+from tvae.files import AnyPath, atomic_write
 from tvae.runs.name import RunName
-
-__all__ = [
-    "Configuration",
-    "Entry",
-    "LedgerError",
-    "commit",
-    "curves",
-    "entries",
-    "find",
-    "folder",
-    "hardware",
-    "now",
-    "read",
-    "table",
-    "versions",
-    "write",
-]
 
 
 class LedgerError(ValueError):
@@ -238,7 +221,7 @@ def folder() -> Path:
 # --- reading and writing ------------------------------------------------------------------------
 
 
-def read(path: str | os.PathLike[str]) -> Entry:
+def read(path: AnyPath) -> Entry:
     """Read and check one entry."""
     path = Path(path)
     try:
@@ -254,22 +237,20 @@ def read(path: str | os.PathLike[str]) -> Entry:
     return entry
 
 
-def write(entry: Entry, results: str | os.PathLike[str]) -> Path:
+def write(entry: Entry, results: AnyPath) -> Path:
     """Write `entry`, in full or not at all; return the path."""
     path = Path(results) / f"{entry.configuration.entry_name}.json"
     atomic_write(path, json.dumps(entry.to_dict(), indent=1, allow_nan=False) + "\n")
     return path
 
 
-def entries(results: str | os.PathLike[str] | None = None) -> list[Entry]:
+def entries(results: AnyPath | None = None) -> list[Entry]:
     """All entries of the ledger, sorted by path, failed runs included."""
     place = folder() if results is None else Path(results)
     return [read(path) for path in sorted(place.rglob("*.json"))]
 
 
-def find(
-    configuration: Mapping[str, Any], results: str | os.PathLike[str] | None = None
-) -> Entry | None:
+def find(configuration: Mapping[str, Any], results: AnyPath | None = None) -> Entry | None:
     """The entry of exactly this configuration, or None if there is none.
 
     An entry of the same name whose settings differ (another number of epochs, say) does not count:
@@ -293,7 +274,7 @@ def _keys(entry: Entry) -> dict[str, Any]:
     return {"name": entry.name, **keys, "action": keys["action"] or ""}
 
 
-def table(results: str | os.PathLike[str] | None = None, *, failed: bool = False) -> pd.DataFrame:
+def table(results: AnyPath | None = None, *, failed: bool = False) -> pd.DataFrame:
     """One row a run: name, configuration, the twelve metrics, their standard errors, the times.
 
     Columns: name, dataset, model, action ("" where there is none), residual, d, preset, seed, tag,
@@ -318,9 +299,7 @@ def table(results: str | os.PathLike[str] | None = None, *, failed: bool = False
     return pd.DataFrame(rows, columns=columns).astype(numbers)
 
 
-def curves(
-    results: str | os.PathLike[str] | None = None, names: Iterable[str] | None = None
-) -> pd.DataFrame:
+def curves(results: AnyPath | None = None, names: Iterable[str] | None = None) -> pd.DataFrame:
     """One row an epoch: name, configuration, epoch and every quantity recorded for that epoch."""
     wanted = None if names is None else set(names)
     rows = []
@@ -382,7 +361,7 @@ def commit() -> str | None:
     return head + ("+" if changed else "")
 
 
-def hardware(device: str = "cpu", threads: int | None = None) -> dict[str, Any]:
+def hardware(device: str = "cpu") -> dict[str, Any]:
     """What the run ran on: processor, cores, threads used, memory; nothing that names the host."""
     import torch
 
@@ -402,7 +381,7 @@ def hardware(device: str = "cpu", threads: int | None = None) -> dict[str, Any]:
     return {
         "cpu": cpu,
         "cores": os.cpu_count() or 1,
-        "threads": threads or torch.get_num_threads(),
+        "threads": torch.get_num_threads(),
         "memory_gib": None if memory is None else round(memory, 1),
         "device": name,
     }

@@ -1,12 +1,10 @@
 """The data a run is measured on, and the measurements themselves, ready for the ledger."""
 
-from __future__ import annotations
-
 import json
 import math
-import os
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +17,13 @@ from tvae.checks import check_images
 from tvae.data import Dataset, Provenance
 from tvae.data.affnist import originals as affnist_originals
 from tvae.evaluation import normalisation
-from tvae.evaluation.inference import batches
-from tvae.files import atomic_path, atomic_write
+from tvae.evaluation.inference import BATCH, batches
+from tvae.files import AnyPath, atomic_path, atomic_write
 from tvae.models import TVAE, VAE, evaluating
 from tvae.objective import vae_terms
 from tvae.runs.sweep import Job
 from tvae.seeding import generator
 from tvae.training.configuration import Measuring, RunConfig
-
-__all__ = [
-    "affnist",
-    "baseline",
-    "baseline_metrics",
-    "further_metrics",
-    "log_likelihood_of_all",
-    "model_metrics",
-]
 
 
 def _shares_classes(test: Dataset) -> bool:
@@ -47,8 +36,8 @@ def affnist(
     source: str,
     measures: Measuring,
     test: Dataset,
-    cache: str | os.PathLike[str] | None = None,
-    root: str | os.PathLike[str] | None = None,
+    cache: AnyPath | None = None,
+    root: AnyPath | None = None,
 ) -> tuple[Dataset | None, Dataset | None]:
     """AffNIST images out of sample: labelled anchors from its training part, queries from its test.
 
@@ -59,38 +48,30 @@ def affnist(
     if tuple(test.images.shape[1:]) != (1, 28, 28):
         return None, None
     kind = "embedded" if source == "embedded" else "regenerated"
-    return (
-        _cached("train", kind, measures.anchors, cache, root),
-        _cached("test", kind, measures.queries, cache, root),
-    )
+
+    def made(split: str, count: int) -> Dataset:
+        load = partial(data.load, "affnist", split, source=kind, count=count, root=root)
+        return _kept(cache, f"affnist-{kind}-{split}-{count}", load)
+
+    return made("train", measures.anchors), made("test", measures.queries)
 
 
-def _cached(
-    split: str,
-    source: str,
-    count: int,
-    cache: str | os.PathLike[str] | None,
-    root: str | os.PathLike[str] | None,
-) -> Dataset:
-    path = None if cache is None else Path(cache) / f"affnist-{source}-{split}-{count}.safetensors"
-    return _kept(path, lambda: data.load("affnist", split, source=source, count=count, root=root))
-
-
-def _kept(path: Path | None, make: Callable[[], Dataset]) -> Dataset:
-    """The data set that `make` makes; with a `path`, made once and kept there."""
-    if path is not None and path.is_file() and (found := _read(path)) is not None:
+def _kept(cache: AnyPath | None, name: str, make: Callable[[], Dataset]) -> Dataset:
+    """The data set that `make` makes; with a folder `cache`, made once and kept there."""
+    if cache is None:
+        return make()
+    path = Path(cache) / f"{name}.safetensors"
+    if path.is_file() and (found := _read(path)) is not None:
         return found
     made = make()
-    if path is not None:
-        with atomic_path(path) as temporary:
-            _save(made, temporary)
+    tensors = {"images": made.images, "labels": made.labels, "original": made.extras["original"]}
+    with atomic_path(path) as temporary:
+        save_file(
+            {name: rows.contiguous() for name, rows in tensors.items()},
+            temporary,
+            {"provenance": json.dumps(asdict(made.provenance))},
+        )
     return made
-
-
-def _save(made: Dataset, path: Path) -> None:
-    tensors = {"images": made.images.contiguous(), "labels": made.labels.contiguous()}
-    tensors["original"] = made.extras["original"].contiguous()
-    save_file(tensors, path, {"provenance": json.dumps(asdict(made.provenance))})
 
 
 def _read(path: Path) -> Dataset | None:
@@ -127,11 +108,10 @@ def model_metrics(
     else it is the plain mean over `likelihood_images` of them.
     """
     target = measures.likelihood_error
-    labelled = _shares_classes(test)
     found = evaluation.evaluate(
         model,
         test,
-        train=train if labelled else None,
+        train=train if _shares_classes(test) else None,
         anchors=anchors,
         queries=queries,
         triplets=config.triplets(),
@@ -160,7 +140,7 @@ def model_metrics(
 def _measured(found: evaluation.Metrics) -> dict[str, Any]:
     """Metrics as the ledger keeps them; an error that is not known (of a single image) is left out."""
     return {
-        "metrics": found.as_dict(),
+        "metrics": dict(found),
         "standard_errors": {k: v for k, v in found.se.items() if math.isfinite(v)},
         "evaluation": dict(found.details),
     }
@@ -174,7 +154,6 @@ def log_likelihood_of_all(
     *,
     seed: int = 0,
     least: int = 400,
-    batch: int = 500,
 ) -> dict[str, Any]:
     """The mean of log p(x) over all test images, to a sampling error of at most `target` nats.
 
@@ -193,7 +172,7 @@ def log_likelihood_of_all(
     device = next(vae.parameters()).device
     noise = generator(seed, "likelihood/elbo", device)
     with evaluating(vae):
-        parts = [vae_terms(vae, x, noise).total() for x in batches(test.images, vae, batch)]
+        parts = [vae_terms(vae, x, noise).total() for x in batches(test.images, vae, BATCH)]
     elbo = -torch.cat(parts).double().cpu()
     order = torch.randperm(len(test), generator=generator(seed, "likelihood/images"))
     draws = generator(seed, "likelihood/samples", device)
@@ -231,25 +210,16 @@ def baseline_metrics(
     test: Dataset,
     anchors: Dataset | None,
     queries: Dataset | None,
-    cache: str | os.PathLike[str] | None = None,
+    cache: AnyPath | None = None,
 ) -> dict[str, Any]:
     """The kNN columns of raw pixels, of PCA fitted on the training images, of an untrained encoder."""
-    labelled = _shares_classes(test)
-    # Pixels out of sample have nothing to do with the data set, and take longest of all.
-    keep = isinstance(embedding, evaluation.Pixels) and cache is not None
-    found = evaluation.evaluate(
-        embedding,
-        test,
-        train=train if labelled else None,
-        anchors=None if keep else anchors,
-        queries=None if keep else queries,
-    )
+    found = evaluation.evaluate(embedding, test, train=train if _shares_classes(test) else None)
     measured = _measured(found)
-    if keep and anchors is not None and queries is not None:
-        assert cache is not None
+    if anchors is not None and queries is not None:
         share, error = _accuracy(embedding, anchors, queries, cache)
         measured["metrics"]["knn_out"] = share
-        measured["standard_errors"]["knn_out"] = error
+        if math.isfinite(error):
+            measured["standard_errors"]["knn_out"] = error
         measured["evaluation"].update(
             knn_out_anchors=len(anchors),
             knn_out_queries=len(queries),
@@ -272,9 +242,13 @@ def _accuracy(
     embedding: VAE | evaluation.Embedding,
     anchors: Dataset,
     queries: Dataset,
-    cache: str | os.PathLike[str] | None = None,
+    cache: AnyPath | None = None,
 ) -> tuple[float, float]:
-    """kNN accuracy and its standard error. Those of pixels are kept in `cache` for the same images."""
+    """kNN accuracy and its standard error.
+
+    Those of pixels have nothing to do with the data set of the run, and take longest of all: they are
+    kept in `cache` for the same images.
+    """
     sums = {"anchors": anchors.provenance.checksum, "queries": queries.provenance.checksum}
     path = None
     if cache is not None and isinstance(embedding, evaluation.Pixels):
@@ -304,30 +278,26 @@ def further_metrics(
     source: str,
     anchors: Dataset,
     queries: Dataset,
-    cache: str | os.PathLike[str] | None = None,
-    root: str | os.PathLike[str] | None = None,
+    cache: AnyPath | None = None,
 ) -> dict[str, dict[str, float | None]]:
     """Accuracies on AffNIST normalised by its own moments: `knn_out_centred`, `knn_out_moments`.
 
     Sizes are brought to the mean size of the MNIST images that AffNIST is made from.
     """
-    place = None if root is None else Path(root)
-    kind = "embedded" if source == "embedded" else "regenerated"
-    size = normalisation.mean_size(affnist_originals("train", kind, place))
+    made = "embedded" if source == "embedded" else "regenerated"
+    size = normalisation.mean_size(affnist_originals("train", made))
     found: dict[str, dict[str, float | None]] = {}
     for kind in normalisation.KINDS:
-        near, far = (_normalised(part, kind, size, cache) for part in (anchors, queries))
+        near, far = (
+            _kept(
+                cache,
+                f"affnist-{part.provenance.checksum[:16]}-{kind}",
+                partial(normalisation.normalised, part, kind, size),
+            )
+            for part in (anchors, queries)
+        )
         accuracy, error = _accuracy(model, near, far, cache)
         # a single digit has no error
         known = error if math.isfinite(error) else None
         found[f"knn_out_{kind}"] = {"value": accuracy, "standard_error": known}
     return found
-
-
-def _normalised(
-    part: Dataset, kind: str, size: float, cache: str | os.PathLike[str] | None
-) -> Dataset:
-    """The AffNIST images `part` normalised; with a folder `cache`, made once and kept."""
-    name = f"affnist-{part.provenance.checksum[:16]}-{kind}.safetensors"
-    path = None if cache is None else Path(cache) / name
-    return _kept(path, lambda: normalisation.normalised(part, kind, size))

@@ -20,8 +20,6 @@ from typing import Any
 
 from tvae import actions
 
-__all__ = ["BASELINES", "RunName", "fold"]
-
 #: Rows of the kNN tables that are no trained model, and how the tables write them.
 BASELINES = {"pca": "PCA", "untrained": "untrained", "pixels": "pixels"}
 _WITHOUT_ACTION = {"vae+": "VAE+", "vae": "VAE", **BASELINES}

@@ -10,12 +10,8 @@ The module must be importable there (installed, or in a folder on PYTHONPATH). S
 separated by commas.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
-
-__all__ = ["PluginError", "load"]
 
 
 class PluginError(ValueError):

@@ -1,7 +1,5 @@
 """What a sweep shows while it runs: a table that is redrawn in a terminal, else a line per event."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,8 +8,6 @@ from typing import Any, TextIO
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
-
-__all__ = ["Board", "duration"]
 
 
 def duration(seconds: float) -> str:

@@ -26,6 +26,7 @@ A file without `runs` is a single block. Lists may be written as single values. 
   error in nats that the log-likelihood has to reach) replace what it says about measuring.
 - `epoch_images: 60000` makes the schedule count in passes of that many images instead of passes
   through the data set: a smaller set gets more epochs, so that the number of steps is the same.
+  Omniglot has it at every preset but quick; `epoch_images: null` means passes through the set.
 - `max_steps` ends training after so many steps (for trials), `tag` names an experiment that must not
   be mixed with others of the same configuration.
 """
@@ -35,7 +36,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -54,11 +54,10 @@ from pydantic import (
 )
 
 from tvae import actions, data
+from tvae.files import AnyPath
 from tvae.runs.name import BASELINES, RunName
 from tvae.training import configuration
 from tvae.training.configuration import Measuring, RunConfig
-
-__all__ = ["Job", "SweepError", "expand", "load"]
 
 
 class SweepError(ValueError):
@@ -214,21 +213,8 @@ class Job:
         return RunName.of(self).entry(self.preset, self.seed, self.tag)
 
     def schedule(self, images: int) -> RunConfig:
-        """The configuration to train with on a data set of so many `images`.
-
-        With `epoch_images` the epochs and the halving are stretched, so that the number of steps and
-        the place of every halving stay what they are on a set of `epoch_images` images.
-        """
-        config = self.config()
-        if self.epoch_images is None:
-            return config
-        nominal = max(self.epoch_images // config.batch_size, 1)
-        own = max(images // config.batch_size, 1)
-        return dataclasses.replace(
-            config,
-            epochs=max(round(config.epochs * nominal / own), 1),
-            halve_every=max(round(config.halve_every * nominal / own), 1),
-        )
+        """The configuration to train with on a data set of so many `images`."""
+        return self.config().stretched(images, self.epoch_images)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; `from_dict` gives the job back."""
@@ -266,7 +252,6 @@ def _jobs(block: Block) -> Iterable[Job]:
     common: dict[str, Any] = {
         "training": tuple(block.given(RunConfig).items()),
         "measuring": tuple(block.given(Measuring).items()),
-        "epoch_images": block.epoch_images,
         "max_steps": block.max_steps,
         "tag": block.tag,
     }
@@ -280,7 +265,12 @@ def _jobs(block: Block) -> Iterable[Job]:
                 size = math.prod(data.entry(dataset).shape)
             # nothing is drawn for raw pixels and PCA, so they have no second seed
             own = seed if model not in ("pixels", "pca") else 0
-            yield Job(dataset, model, action, residual, size, own, preset, **common)
+            images = block.epoch_images
+            if "epoch_images" not in block.model_fields_set:
+                images = configuration.usual_epoch_images(dataset, preset)
+            yield Job(
+                dataset, model, action, residual, size, own, preset, epoch_images=images, **common
+            )
 
 
 def expand(sweep: Mapping[str, Any]) -> list[Job]:
@@ -302,7 +292,7 @@ def expand(sweep: Mapping[str, Any]) -> list[Job]:
     return list(jobs.values())
 
 
-def load(path: str | os.PathLike[str]) -> list[Job]:
+def load(path: AnyPath) -> list[Job]:
     """Read a sweep file and expand it."""
     path = Path(path)
     try:

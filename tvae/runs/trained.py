@@ -6,8 +6,6 @@
 `find` gives what is known of the run as well: its configuration and its history.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +13,12 @@ from typing import Any
 
 import torch
 
+from tvae.files import AnyPath
 from tvae.models import TVAE, VAE
 from tvae.runs import released
 from tvae.runs.name import RunName
 from tvae.training import RunConfig, pick_device
 from tvae.training.run import load_run
-
-__all__ = ["Trained", "find", "load"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Trained:
     folder: Path | None  # None: released with the package
 
 
-def find(run: str | os.PathLike[str], device: str | torch.device = "cpu") -> Trained:
+def find(run: AnyPath, device: str | torch.device = "cpu") -> Trained:
     """The trained run in the folder `run`, or the released model of that name.
 
     A single checkpoint folder such as `runs/mnist-A-25/epoch-00012` is accepted as well.
@@ -57,7 +54,7 @@ def find(run: str | os.PathLike[str], device: str | torch.device = "cpu") -> Tra
     return Trained(name, model, released.configuration(entry), entry.curve, None)
 
 
-def load(run: str | os.PathLike[str], device: str | torch.device = "cpu") -> VAE | TVAE:
+def load(run: AnyPath, device: str | torch.device = "cpu") -> VAE | TVAE:
     """The trained model of a run folder, or the released one of that name, in evaluation mode.
 
     It carries the triplets that it was trained on (`model.triplets`), which `evaluate` uses.

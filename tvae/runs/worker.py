@@ -5,16 +5,12 @@ ends, the sweep is gone, and the worker stops at once: the last checkpoint is on
 next sweep goes on from there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
-
-__all__ = ["main", "make_ordered_run"]
 
 
 def make_ordered_run(

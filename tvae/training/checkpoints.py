@@ -15,8 +15,6 @@ leaves the earlier checkpoints and perhaps a hidden folder that the next run swe
 newest checkpoints are kept, so that there is one to go back to if the newest turns out damaged.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -35,20 +33,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
 
-from tvae.files import Busy, locked
-
-__all__ = [
-    "Checkpoint",
-    "CheckpointError",
-    "CheckpointWarning",
-    "SaveError",
-    "checkpoint_folders",
-    "dense",
-    "exclusive",
-    "latest",
-    "read",
-    "save",
-]
+from tvae.files import AnyPath, Busy, locked
 
 FORMAT = "tvae checkpoint"
 VERSION = 1
@@ -85,7 +70,7 @@ class Checkpoint:
     path: Path | None = None  # where it was read from
 
 
-def checkpoint_folders(folder: str | os.PathLike[str]) -> list[Path]:
+def checkpoint_folders(folder: AnyPath) -> list[Path]:
     """The checkpoint folders in a run folder, oldest first, whether or not they are intact."""
     folder = Path(folder)
     if not folder.is_dir():
@@ -98,8 +83,8 @@ def _matches(path: Path) -> re.Match[str] | None:
     return _NAME.fullmatch(path.name) if path.is_dir() else None
 
 
-def save(folder: str | os.PathLike[str], checkpoint: Checkpoint, keep: int = KEEP) -> Path:
-    """Publish `checkpoint` as `folder`/epoch-NNNNN and drop all but the newest `keep`.
+def save(folder: AnyPath, checkpoint: Checkpoint) -> Path:
+    """Publish `checkpoint` as `folder`/epoch-NNNNN and drop all but the newest two.
 
     If that fails, by a full disk or a folder that cannot be written to, a `SaveError` says so in
     one sentence and everything saved before is still there.
@@ -126,7 +111,7 @@ def save(folder: str | os.PathLike[str], checkpoint: Checkpoint, keep: int = KEE
             f"({error.strerror or error}); {kept}."
         )
         raise _save_error(text, error) from error
-    for path in earlier[: len(earlier) + 1 - keep]:
+    for path in earlier[: len(earlier) + 1 - KEEP]:
         with suppress(OSError):  # one checkpoint too many does no harm
             _remove(path)
     return target
@@ -200,7 +185,7 @@ def _remove(path: Path) -> None:
     shutil.rmtree(hidden, ignore_errors=True)
 
 
-def read(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Checkpoint:
+def read(path: AnyPath) -> Checkpoint:
     """The checkpoint in this folder, checked against its checksums.
 
     Raises `CheckpointError` with one sentence if it is not there, incomplete, damaged or not a
@@ -227,10 +212,10 @@ def read(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Ch
             epoch=manifest["epoch"],
             step=manifest["step"],
             settings=config["model"],
-            weights=_tensors(contents["model.safetensors"], device),
+            weights=load_tensors(contents["model.safetensors"]),
             config=config["run"],
             history=json.loads(contents["history.json"]),
-            training=_tensors(contents["training.safetensors"], "cpu"),
+            training=load_tensors(contents["training.safetensors"]),
             extra=manifest["extra"],
             path=path,
         )
@@ -251,11 +236,7 @@ def read(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Ch
         raise CheckpointError(f"{path} is damaged: its files cannot be read.") from error
 
 
-def _tensors(data: bytes, device: str | torch.device) -> dict[str, torch.Tensor]:
-    return {name: tensor.to(device) for name, tensor in load_tensors(data).items()}
-
-
-def latest(folder: str | os.PathLike[str]) -> Checkpoint | None:
+def latest(folder: AnyPath) -> Checkpoint | None:
     """The newest checkpoint of a run folder that can be used; None if there is none at all.
 
     A damaged one is passed over with a `CheckpointWarning` that names it and the one taken
@@ -281,7 +262,7 @@ def latest(folder: str | os.PathLike[str]) -> Checkpoint | None:
 
 
 @contextmanager
-def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
+def exclusive(folder: AnyPath) -> Iterator[None]:
     """Keep `folder` to this process while the block runs, and sweep away what killed runs left.
 
     The lock ends with the process, however that ends: see `files.locked`.

@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvae import actions, data
-from tvae.checks import check_dimension
+from tvae.checks import check_dimension, check_whole
 from tvae.motions import SharedAction
 from tvae.objective import FURTHER, TERMS
 from tvae.transforms import Triplets
-
-__all__ = ["MODELS", "PRESETS", "Measuring", "Preset", "RunConfig", "get_preset"]
 
 MODELS = ("tvae", "vae", "vae+")
 #: What a run with pairs is unless it says otherwise: true inverses, and the terms of lending.
@@ -93,6 +91,11 @@ def get_preset(name: str) -> Preset:
     return PRESETS[name]
 
 
+def usual_epoch_images(dataset: str, preset: str) -> int | None:
+    """As on how many images a run makes its steps unless told otherwise; None: on its own."""
+    return None if preset == "quick" else data.entry(dataset).epoch_images
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """Everything one training run depends on, besides the images themselves.
@@ -139,11 +142,8 @@ class RunConfig:
                 "out, or choose the model 'tvae'."
             )
         for name in ("epochs", "halve_every", "batch_size"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-                raise ValueError(f"{name} must be a positive whole number, not {value!r}.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"The seed must be a whole number from 0 on, not {self.seed!r}.")
+            check_whole(getattr(self, name), name)
+        check_whole(self.seed, "The seed", least=0)
         rate = self.learning_rate
         if not isinstance(rate, (int, float)) or not math.isfinite(rate) or rate <= 0:
             raise ValueError(f"The learning rate must be a positive number, not {rate!r}.")
@@ -206,27 +206,12 @@ class RunConfig:
         chosen = get_preset(preset)
         if model == "tvae" and action is None:
             action = "A"
-        schedule: dict[str, Any] = {
-            "source": chosen.source,
-            "epochs": chosen.epochs,
-            "learning_rate": chosen.learning_rate,
-            "halve_every": chosen.halve_every,
-            "batch_size": chosen.batch_size,
-            **(LENDING if overrides.get("pairs") else {}),
-        }
-        return cls.from_dict(
-            {
-                **schedule,
-                **overrides,
-                "dataset": dataset,
-                "model": model,
-                "action": action,
-                "residual": residual,
-                "d": d,
-                "seed": seed,
-                "preset": preset,
-            }
-        )
+        own: dict[str, Any] = {"dataset": dataset, "model": model, "d": d, "seed": seed}
+        own |= {"action": action, "residual": residual, "preset": preset}
+        schedule = ("source", "epochs", "learning_rate", "halve_every", "batch_size")
+        usual = {name: getattr(chosen, name) for name in schedule}
+        usual |= LENDING if overrides.get("pairs") else {}
+        return cls.from_dict(usual | overrides | own)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
@@ -249,14 +234,22 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain values that JSON can hold; `from_dict` gives the run back."""
-        values = {**dataclasses.asdict(self), "families": list(self.families)}
-        beyond: dict[str, Any] = {"further": list(self.further), "weights": dict(self.weights)}
-        beyond |= {"pairs": self.pairs, "k": self.k}
-        for name, value in beyond.items():
-            del values[name]
-            if value not in ([], {}, False, None):
-                values[name] = value
-        return values
+        values = dataclasses.asdict(self)
+        values |= {"families": list(self.families), "further": list(self.further)}
+        unset = {"further": [], "weights": {}, "pairs": False, "k": None}
+        return {k: v for k, v in values.items() if k not in unset or v != unset[k]}
+
+    def stretched(self, images: int, epoch_images: int | None) -> RunConfig:
+        """This run with its schedule counted in passes of `epoch_images`, on so many `images`.
+
+        The number of steps and the place of every halving are then what they would be on a set of
+        `epoch_images` images; None leaves the schedule as it is.
+        """
+        if epoch_images is None:
+            return self
+        there, here = (max(count // self.batch_size, 1) for count in (epoch_images, images))
+        epochs, halving = (max(round(n * there / here), 1) for n in (self.epochs, self.halve_every))
+        return dataclasses.replace(self, epochs=epochs, halve_every=halving)
 
     def triplets(self) -> Triplets:
         """The sampler of the views that this run is trained and measured on."""
@@ -265,7 +258,7 @@ class RunConfig:
     def drawn_triplets(self) -> Triplets | None:
         """The sampler that training draws from: `own_triplets`, in pairs if that is asked for."""
         own = self.own_triplets()
-        return own if own is None or not self.pairs else dataclasses.replace(own, pairs=True)
+        return own and dataclasses.replace(own, pairs=self.pairs)
 
     def own_triplets(self) -> Triplets | None:
         """The sampler of the views that the model is trained on; a plain VAE sees none."""

@@ -1,7 +1,5 @@
 """Where to compute: picking a device, and Lightning Fabric on it."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import sys
@@ -9,8 +7,6 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-
-__all__ = ["keep_freed_memory", "make_fabric", "pick_device"]
 
 
 def pick_device(name: str | torch.device = "auto") -> torch.device:

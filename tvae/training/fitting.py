@@ -8,8 +8,6 @@
 trials.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -18,14 +16,11 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from tvae.checks import check_images
-from tvae.data import Dataset
+from tvae.data import Dataset, pixels_of
 from tvae.models import TVAE, VAE, Views
 from tvae.training.devices import make_fabric
 from tvae.training.history import History
 from tvae.training.loop import Loop, Schedule, max_steps_from_environment
-
-__all__ = ["check_batch", "fit", "pixels_of", "progress_bar", "step_limit"]
 
 
 def fit(
@@ -69,7 +64,7 @@ def fit(
 
     The model is left in evaluation mode. A loss that stops being finite is a `NotFinite` error.
     """
-    pixels = pixels_of(images, model.shape, "images")
+    pixels = pixels_of(images, model.shape)
     held_out = None if test is None else pixels_of(test, model.shape, "test")
     if isinstance(model, TVAE) and triplets is None:
         raise ValueError("A TVAE is trained on triplets: pass triplets=tvae.Triplets().")
@@ -102,11 +97,6 @@ def fit(
             history.append(loop.run_epoch(bar))
     model.eval()
     return history
-
-
-def pixels_of(images: Tensor | Dataset, shape: tuple[int, int, int] | None, name: str) -> Tensor:
-    tensor = images.images if isinstance(images, Dataset) else images
-    return check_images(tensor, shape, name=name)
 
 
 def check_batch(batch_size: int, count: int) -> None:

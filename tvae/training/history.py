@@ -1,12 +1,8 @@
 """What a training run did: the mean of every loss term, epoch by epoch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tvae import text
-
-__all__ = ["History"]
 
 # shown in this order where present; other columns follow
 _COLUMNS = ("epoch", "total", "nllx0", "nllx1", "nllx2", "nll", "c1", "c2", "kl0", "div")

@@ -31,8 +31,6 @@ from tvae.models import TVAE, VAE, Views
 from tvae.seeding import generator
 from tvae.transforms import Triplets, warp
 
-__all__ = ["CHECK_EVERY", "Loop", "NotFinite", "Schedule", "max_steps_from_environment"]
-
 #: Steps between two looks at whether the loss is still finite.
 CHECK_EVERY = 100
 _TEST_CHUNK = 1000

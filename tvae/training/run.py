@@ -8,10 +8,7 @@ and ends with the same weights to the last bit. The environment variable TVAE_MA
 steps of every call, for trials.
 """
 
-from __future__ import annotations
-
 import json
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -26,19 +23,17 @@ from safetensors.torch import load_file
 from safetensors.torch import save as dump_tensors
 
 from tvae import models
-from tvae.data import Dataset, entry, names
-from tvae.files import atomic_write
+from tvae.data import Dataset, entry, names, pixels_of
+from tvae.files import AnyPath, atomic_write
 from tvae.models import TVAE, VAE
 from tvae.seeding import generator
 from tvae.training import checkpoints
 from tvae.training.checkpoints import Checkpoint, CheckpointError, SaveError
 from tvae.training.configuration import RunConfig
 from tvae.training.devices import make_fabric
-from tvae.training.fitting import check_batch, pixels_of, progress_bar, step_limit
+from tvae.training.fitting import check_batch, progress_bar, step_limit
 from tvae.training.history import History
 from tvae.training.loop import Loop, NotFinite, Schedule
-
-__all__ = ["Callback", "Run", "build_model", "load_run", "train"]
 
 #: Called after every epoch, once its checkpoint is on the disk, with the model and the history.
 Callback = Callable[["VAE | TVAE", History], None]
@@ -58,7 +53,7 @@ def train(
     train_data: Dataset,
     test_data: Dataset | None = None,
     *,
-    folder: str | os.PathLike[str] | None = None,
+    folder: AnyPath | None = None,
     resume: bool = True,
     device: str | torch.device = "auto",
     precision: Any = "32-true",
@@ -83,7 +78,7 @@ def train(
         callbacks: Called after every epoch with the model and the history so far.
         progress: Whether to show a progress bar; None means on a terminal only.
     """
-    pixels_of(train_data, None, "train_data")
+    pixels_of(train_data, name="train_data")
     shape = (train_data.images.shape[1], train_data.images.shape[2], train_data.images.shape[3])
     if test_data is not None:
         pixels_of(test_data, shape, "test_data")
@@ -151,7 +146,13 @@ def _run(fabric: Fabric, task: _Task) -> tuple[VAE | TVAE, History]:
             fabric,
             model,
             task.train_data.images,
-            _schedule(task),
+            Schedule(
+                config.epochs,
+                config.learning_rate,
+                config.halve_every,
+                config.batch_size,
+                limit=task.limit,
+            ),
             seed=config.seed,
             triplets=config.drawn_triplets(),
             analytic=config.analytic,
@@ -197,17 +198,6 @@ def build_model(config: RunConfig, data: Dataset) -> VAE | TVAE:
     )
 
 
-def _schedule(task: _Task) -> Schedule:
-    config = task.config
-    return Schedule(
-        epochs=config.epochs,
-        learning_rate=config.learning_rate,
-        halve_every=config.halve_every,
-        batch_size=config.batch_size,
-        limit=task.limit,
-    )
-
-
 def _publish(fabric: Fabric, task: _Task, loop: Loop, history: History) -> None:
     """Save a checkpoint from the first process; if that fails, all processes learn of it."""
     problem: SaveError | None = None
@@ -247,11 +237,9 @@ def _check_same_run(found: Checkpoint, task: _Task, fabric: Fabric) -> None:
         raise CheckpointError(
             f"{task.folder} already holds a run; resume it, or choose another folder."
         )
-    here: dict[str, Any] = {**task.config.to_dict(), **_circumstances(task, fabric)}
-    there = {
-        **found.config,
-        **{name: found.extra.get(name) for name in _circumstances(task, fabric)},
-    }
+    around = _circumstances(task, fabric)
+    here = task.config.to_dict() | around
+    there = found.config | {name: found.extra.get(name) for name in around}
     differing = sorted(
         name for name in {*here, *there} - {"epochs", "preset"} if here.get(name) != there.get(name)
     )
@@ -289,7 +277,7 @@ def _last_good(task: _Task) -> str:
     return f"The last good checkpoint is {found[-1]}." if found else "There is no checkpoint."
 
 
-def load_run(folder: str | os.PathLike[str]) -> tuple[VAE | TVAE, Checkpoint]:
+def load_run(folder: AnyPath) -> tuple[VAE | TVAE, Checkpoint]:
     """The trained model of a run folder, in evaluation mode, and the checkpoint it comes from.
 
     That is the newest intact one; a single checkpoint folder such as `runs/mnist-A-25/epoch-00012`

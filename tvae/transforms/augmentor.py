@@ -12,8 +12,6 @@ Nothing of its geometry is written again here; `tvae.transforms.augmentor_geomet
     inverse, = Shear(angle=-12, axis=0).perform_operation([image])
 """
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -30,8 +28,6 @@ from tvae.checks import check_images
 from tvae.transforms.batch import TripletBatch
 from tvae.transforms.families import get_family
 from tvae.transforms.triplets import Parameters, Triplets
-
-__all__ = ["AugmentorTriplets", "Rotate", "Shear", "Tilt", "operation", "recorded_matrix"]
 
 # The script stands in for a module's global while an operation runs: one at a time.
 _LOCK = threading.RLock()

@@ -12,19 +12,16 @@ numbers: degrees for rotation and shear, pixels for tilt. What differs is what s
 `tvae.transforms.augmentor` drives the library itself; the tests hold the two together.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tvae.transforms.families import Family
 from tvae.transforms.families import get_family as get_clean_family
-
-__all__ = ["check_values", "get_family", "rotation_crop", "rotation_matrix", "shear_matrix"]
 
 Matrix = list[list[float]]
 
@@ -97,40 +94,29 @@ def shear_matrix(angle: int, axis: int, height: int, width: int) -> Matrix:
 
 
 @lru_cache(maxsize=64)
-def _rotation_table(
-    most: int, height: int, width: int, device: torch.device, dtype: torch.dtype
+def _table(
+    family: str, most: int, height: int, width: int, device: torch.device, dtype: torch.dtype
 ) -> Tensor:
-    table = [rotation_matrix(angle, height, width) for angle in range(-most, most + 1)]
+    """The matrices of all whole angles from −most to most; of both axes for shear."""
+    angles = range(-most, most + 1)
+    if family == "rotation":
+        table: list[Any] = [rotation_matrix(angle, height, width) for angle in angles]
+    else:
+        table = [[shear_matrix(angle, axis, height, width) for axis in (0, 1)] for angle in angles]
     with torch.inference_mode(False):
         return torch.tensor(table, dtype=dtype, device=device)
-
-
-@lru_cache(maxsize=64)
-def _shear_table(
-    most: int, height: int, width: int, device: torch.device, dtype: torch.dtype
-) -> Tensor:
-    table = [
-        [shear_matrix(angle, axis, height, width) for axis in (0, 1)]
-        for angle in range(-most, most + 1)
-    ]
-    with torch.inference_mode(False):
-        return torch.tensor(table, dtype=dtype, device=device)
-
-
-def _largest(angle: Tensor) -> int:
-    return int(angle.abs().max()) if angle.numel() else 0
 
 
 def _rotation(values: Tensor, height: int, width: int) -> Tensor:
     angle = values[:, 0].long()
-    most = _largest(angle)
-    return _rotation_table(most, height, width, values.device, values.dtype)[angle + most]
+    most = int(angle.abs().max()) if angle.numel() else 0
+    return _table("rotation", most, height, width, values.device, values.dtype)[angle + most]
 
 
 def _shear(values: Tensor, height: int, width: int) -> Tensor:
     angle, axis = values.long().unbind(1)
-    most = _largest(angle)
-    return _shear_table(most, height, width, values.device, values.dtype)[angle + most, axis]
+    most = int(angle.abs().max()) if angle.numel() else 0
+    return _table("shear", most, height, width, values.device, values.dtype)[angle + most, axis]
 
 
 def _draw_rotation(uniform: Tensor, most: float, height: int, width: int) -> Tensor:

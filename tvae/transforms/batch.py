@@ -1,12 +1,8 @@
 """What every source of triplets returns."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from torch import Tensor
-
-__all__ = ["TripletBatch"]
 
 
 class TripletBatch(NamedTuple):

@@ -13,8 +13,6 @@ put back afterwards, so the rest of the program does not notice. Draws from Pyth
 NumPy are out of reach: a function that makes such draws cannot be replayed.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,8 +23,6 @@ from torch import Tensor
 
 from tvae.checks import check_images
 from tvae.transforms.batch import TripletBatch
-
-__all__ = ["CallableTriplets", "Seeds"]
 
 
 @dataclass(frozen=True, eq=False)

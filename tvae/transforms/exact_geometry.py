@@ -7,8 +7,6 @@ Translation, scale and the affine family have no zoom in the first place and are
 tilt has no such form: opposite tilts always compose to a zoom.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch
@@ -17,8 +15,6 @@ from torch import Tensor
 
 from tvae.transforms.families import Family, along, linear_about_centre
 from tvae.transforms.families import get_family as get_clean_family
-
-__all__ = ["get_family"]
 
 
 def _rotation(values: Tensor, height: int, width: int) -> Tensor:

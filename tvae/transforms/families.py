@@ -26,8 +26,6 @@ A family of your own takes a few lines:
     Triplets(families=("rotation", "squeeze"))
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,17 +34,6 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-__all__ = [
-    "Family",
-    "affine_about_centre",
-    "along",
-    "families",
-    "get_family",
-    "homographies",
-    "linear_about_centre",
-    "register",
-]
 
 Draw = Callable[[Tensor, float, int, int], Tensor]
 Matrices = Callable[[Tensor, int, int], Tensor]
@@ -100,12 +87,13 @@ class Family:
 
 
 @lru_cache(maxsize=256)
-def _constant(
-    rows: tuple[tuple[float, ...], ...], like: torch.device, dtype: torch.dtype
+def constant(
+    rows: tuple[tuple[float, ...], ...], device: torch.device, dtype: torch.dtype
 ) -> Tensor:
+    """A tensor of these rows, made once for each device and type."""
     # The tensor outlives this call: were it made in inference mode, autograd could not use it later.
     with torch.inference_mode(False):
-        return torch.tensor(rows, device=like, dtype=dtype)
+        return torch.tensor(rows, device=device, dtype=dtype)
 
 
 def _combine(weights: Tensor, *terms: tuple[float, ...]) -> Tensor:
@@ -120,7 +108,7 @@ def _combine(weights: Tensor, *terms: tuple[float, ...]) -> Tensor:
     Returns:
         (n, 3, 3).
     """
-    table = _constant(terms, weights.device, weights.dtype)
+    table = constant(terms, weights.device, weights.dtype)
     return torch.addmm(table[0], weights, table[1:]).view(-1, 3, 3)
 
 
@@ -172,12 +160,12 @@ def _signed_and_axis(uniform: Tensor, most: float, height: int, width: int) -> T
 
 def _negate_first(values: Tensor) -> Tensor:
     """The inverse where the second value is an axis: the sign turns, the axis stays."""
-    return values * _constant(((-1.0, 1.0),), values.device, values.dtype)
+    return values * constant(((-1.0, 1.0),), values.device, values.dtype)
 
 
 def along(strength: Tensor, axis: Tensor) -> Tensor:
     """(n, 1) strengths and (n, 1) axes -> (n, 2): the strength in the axis's column, else 0."""
-    return strength * (axis == _constant(((0.0, 1.0),), axis.device, axis.dtype))
+    return strength * (axis == constant(((0.0, 1.0),), axis.device, axis.dtype))
 
 
 def _rotation(values: Tensor, height: int, width: int) -> Tensor:
@@ -197,7 +185,7 @@ def _shear(values: Tensor, height: int, width: int) -> Tensor:
     The zoom is k = 1 / (1 + |tan| · r), r = h/w for rows and w/h for columns.
     """
     slide = along(torch.deg2rad(values[:, :1]).tan(), values[:, 1:])
-    ratio = _constant(((height / width,), (width / height,)), values.device, values.dtype)
+    ratio = constant(((height / width,), (width / height,)), values.device, values.dtype)
     zoom = 1 + slide.abs() @ ratio
     return linear_about_centre(F.pad(slide, (1, 1), value=1.0) / zoom, height, width)
 

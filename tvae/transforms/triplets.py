@@ -18,8 +18,6 @@ from tvae.transforms.callables import CallableTriplets
 from tvae.transforms.families import Family, get_family
 from tvae.transforms.warp import INTERPOLATIONS, warp
 
-__all__ = ["GEOMETRIES", "Parameters", "TripletBatch", "Triplets"]
-
 GEOMETRIES = ("clean", "augmentor", "exact")
 
 

@@ -4,15 +4,13 @@
 coordinates, where pixel centres are i + ½; outside the picture everything is black.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["INTERPOLATIONS", "warp"]
+from tvae.transforms.families import constant
 
 INTERPOLATIONS = ("bilinear", "bicubic", "nearest")
 
@@ -28,21 +26,6 @@ def _pixel_centres(height: int, width: int, device: torch.device, dtype: torch.d
             indexing="ij",
         )
         return torch.stack((x.flatten(), y.flatten(), torch.ones_like(x).flatten()))
-
-
-@lru_cache(maxsize=64)
-def _normaliser(height: int, width: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Edge coordinates -> `grid_sample` coordinates, (2u/w − 1, 2v/h − 1)."""
-    with torch.inference_mode(False):
-        return torch.tensor(
-            [[2 / width, 0, -1], [0, 2 / height, -1], [0, 0, 1]], device=device, dtype=dtype
-        )
-
-
-@lru_cache(maxsize=16)
-def _identity(device: torch.device, dtype: torch.dtype) -> Tensor:
-    with torch.inference_mode(False):
-        return torch.eye(3, device=device, dtype=dtype)
 
 
 def warp(images: Tensor, matrices: Tensor, interpolation: str = "bicubic") -> Tensor:
@@ -79,14 +62,16 @@ def warp(images: Tensor, matrices: Tensor, interpolation: str = "bicubic") -> Te
     source = images.to(dtype)
 
     # Looking at the values is free on the CPU and a stop for the queue of a GPU.
-    equal = matrices == _identity(matrices.device, matrices.dtype)
+    own = matrices.device, matrices.dtype
+    equal = matrices == constant(((1, 0, 0), (0, 1, 0), (0, 0, 1)), *own)
     same: Tensor | None = equal.flatten(1).all(1)
     projective = True
     if matrices.device.type == "cpu":
         projective = not bool(equal[:, 2].all())
         same = same if bool(same.any()) else None  # type: ignore[union-attr]
 
-    scaled = _normaliser(height, width, matrices.device, matrices.dtype) @ matrices
+    # edge coordinates -> `grid_sample` coordinates, (2u/w − 1, 2v/h − 1)
+    scaled = constant(((2 / width, 0, -1), (0, 2 / height, -1), (0, 0, 1)), *own) @ matrices
     scaled = scaled.to(dtype).to(device, non_blocking=True)
     centres = _pixel_centres(height, width, device, dtype)
     if projective:

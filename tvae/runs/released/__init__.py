@@ -6,17 +6,15 @@
 
 Each model is two files beside this module: the weights in half precision (safetensors) and a JSON
 file with the settings that rebuild the model, the run's entry in the ledger and the checksum of the
-weights. Both are checked on loading; a file that does not match is refused.
+weights, as `scripts/release_weights.py` writes them. Both are checked on loading; a file that does not
+match is refused.
 
 Half precision keeps eleven significant bits. The metrics of the rounded weights agree with those in
 the ledger to the digits the tables print.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -27,45 +25,32 @@ import pandas as pd
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
-from safetensors.torch import save as dump_tensors
 
 from tvae import models, text
 from tvae.evaluation import METRICS
-from tvae.files import atomic_write
+from tvae.files import AnyPath
 from tvae.runs.ledger import Entry
 from tvae.runs.name import RunName
 from tvae.training import RunConfig
 
-__all__ = [
-    "LIMIT",
-    "ReleaseError",
-    "configuration",
-    "entry",
-    "names",
-    "pretrained",
-    "release",
-    "resolve",
-]
-
 FORMAT = "tvae released weights"
-#: The weights of all released models together may take this many bytes.
-LIMIT = 64 * 2**20
 
 
 class ReleaseError(ValueError):
     """Released weights that are not there or not what was released."""
 
 
-def _folder(folder: str | os.PathLike[str] | None) -> Path:
+def home(folder: AnyPath | None = None) -> Path:
+    """Where released models lie: beside this module, unless in another `folder`."""
     return Path(__file__).parent if folder is None else Path(folder)
 
 
-def names(folder: str | os.PathLike[str] | None = None) -> list[str]:
+def names(folder: AnyPath | None = None) -> list[str]:
     """The names of all released models, sorted."""
-    return sorted(path.stem for path in _folder(folder).glob("*.json"))
+    return sorted(path.stem for path in home(folder).glob("*.json"))
 
 
-def resolve(name: str, folder: str | os.PathLike[str] | None = None) -> str:
+def resolve(name: str, folder: AnyPath | None = None) -> str:
     """The released model that `name` means.
 
     Besides the exact names, two of the paper's habits are understood: M and MA at a nominal d of 25
@@ -96,16 +81,16 @@ def _description(name: str, folder: Path) -> dict[str, Any]:
         raise ReleaseError(f"{path.name} does not describe released weights: refused.") from None
     entry = Entry.checked(held, path.name)
     # the checksum is that of the file, which may have been written before some fields were there
-    if entry.name != name or claimed != _entry_checksum(held, description["settings"]):
+    if entry.name != name or claimed != entry_checksum(held, description["settings"]):
         raise ReleaseError(
             f"{path.name} has been changed since its release (its checksum differs): refused."
         )
     return {**description, "entry": entry}
 
 
-def entry(name: str, folder: str | os.PathLike[str] | None = None) -> Entry:
+def entry(name: str, folder: AnyPath | None = None) -> Entry:
     """The ledger entry that was released with the weights `name`."""
-    place = _folder(folder)
+    place = home(folder)
     return _description(resolve(name, place), place)["entry"]
 
 
@@ -116,7 +101,8 @@ def configuration(entry: Entry) -> RunConfig:
     return RunConfig.from_dict({n: getattr(held, n) for n in names if n in held.model_fields_set})
 
 
-def _entry_checksum(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+def entry_checksum(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """What tells whether an entry and the settings of its model are those that were released."""
     text = json.dumps([entry, settings], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -179,14 +165,12 @@ def _table(folder: Path) -> pd.DataFrame:
 
 
 @overload
-def pretrained(
-    name: None = None, *, folder: str | os.PathLike[str] | None = None
-) -> pd.DataFrame: ...
+def pretrained(name: None = None, *, folder: AnyPath | None = None) -> pd.DataFrame: ...
 @overload
-def pretrained(name: str, *, folder: str | os.PathLike[str] | None = None) -> Any: ...
+def pretrained(name: str, *, folder: AnyPath | None = None) -> Any: ...
 
 
-def pretrained(name: str | None = None, *, folder: str | os.PathLike[str] | None = None) -> Any:
+def pretrained(name: str | None = None, *, folder: AnyPath | None = None) -> Any:
     """A trained model by name (`mnist-A-25`, `fashion-mnist-VAE+-25`, `omniglot-T-25`), offline.
 
     Returns a `VAE` or `TVAE` in evaluation mode with float32 weights. Without a name: a table of all
@@ -194,43 +178,5 @@ def pretrained(name: str | None = None, *, folder: str | os.PathLike[str] | None
     are printed. `folder` is where the files lie; by
     default inside the package.
     """
-    place = _folder(folder)
+    place = home(folder)
     return _table(place) if name is None else _load(resolve(name, place), place)
-
-
-def release(
-    model: torch.nn.Module, entry: Entry, folder: str | os.PathLike[str] | None = None
-) -> Path:
-    """Write the weights of `model` in half precision, with its ledger `entry`, into `folder`.
-
-    The weights come first and the description last: without a description there is no model, so an
-    interruption leaves nothing that could be loaded by mistake. Returns the path of the weights.
-    """
-    if entry.status != "ok":
-        raise ReleaseError(f"The run {entry.name} failed; only good runs are released.")
-    place = _folder(folder)
-    half = {
-        key: value.detach().cpu().half().contiguous() for key, value in model.state_dict().items()
-    }
-    if any(not bool(torch.isfinite(value).all()) for value in half.values()):
-        raise ReleaseError(f"The weights of {entry.name} do not fit into half precision.")
-    content = dump_tensors(half)
-    settings = json.loads(json.dumps(model.settings))
-    description = {
-        "format": FORMAT,
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "settings": settings,
-        "entry": entry.to_dict(),
-        "entry_sha256": _entry_checksum(entry.to_dict(), settings),
-    }
-    path = place / f"{entry.name}.safetensors"
-    others = [other for other in place.glob("*.safetensors") if other != path]
-    total = sum(other.stat().st_size for other in others) + len(content)
-    if total > LIMIT:
-        raise ReleaseError(
-            f"With {entry.name} the released weights would take {total / 2**20:.1f} MB; "
-            f"at most {LIMIT / 2**20:.0f} MB are allowed."
-        )
-    atomic_write(path, content)
-    atomic_write(place / f"{entry.name}.json", json.dumps(description, indent=1) + "\n")
-    return path
