@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from filelock import FileLock, Timeout
 
-__all__ = ["Busy", "atomic_path", "atomic_write", "locked"]
+__all__ = ["Busy", "atomic_path", "atomic_write", "digest", "locked"]
 
 
 @contextmanager
@@ -46,6 +48,14 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | str) -> None:
     data = content.encode() if isinstance(content, str) else content
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
+
+
+def digest(file: IO[bytes], algorithm: str) -> str:
+    """The checksum of an open file, in hexadecimal."""
+    found = hashlib.new(algorithm)
+    while block := file.read(1 << 20):
+        found.update(block)
+    return found.hexdigest()
 
 
 class Busy(RuntimeError):
