@@ -1,10 +1,12 @@
 """Files that are either there in full or not there at all, and locks that one process holds."""
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from filelock import FileLock, Timeout
 
@@ -44,6 +46,14 @@ def atomic_write(path: AnyPath, content: bytes | str) -> None:
     data = content.encode() if isinstance(content, str) else content
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
+
+
+def digest(file: IO[bytes], algorithm: str) -> str:
+    """The checksum of an open file, in hexadecimal."""
+    found = hashlib.new(algorithm)
+    while block := file.read(1 << 20):
+        found.update(block)
+    return found.hexdigest()
 
 
 class Busy(RuntimeError):

@@ -86,8 +86,12 @@ def test_affnist_is_fetched_from_its_publisher(
     for file in ARCHIVES:
         with zipfile.ZipFile(folder / file, "w") as archive:
             archive.writestr("1.mat", b"x")
+    with pytest.raises(DataNotFound, match="not the published"):
+        tvae.data.fetch("affnist", tmp_path / "root")
+    sums = {f: f"sha256:{hashlib.sha256((folder / f).read_bytes()).hexdigest()}" for f in ARCHIVES}
+    monkeypatch.setattr(affnist_mat, "CHECKSUMS", sums)
     tvae.data.fetch("affnist", tmp_path / "root")
-    found = sorted(path.name for path in (tmp_path / "root" / "affNIST").iterdir())
+    found = sorted(path.name for path in (tmp_path / "root" / "affNIST").glob("[!.]*"))
     assert found == sorted(ARCHIVES)
     row = next(r for r in tvae.data.available(tmp_path / "root") if r.source == "mat")
     assert row.present

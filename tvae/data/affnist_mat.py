@@ -27,6 +27,7 @@ import torch
 
 from tvae.data.affnist_maps import CANVAS, check_portions, chosen
 from tvae.data.dataset import Dataset, describe
+from tvae.data.download import download as fetched
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
 
@@ -51,11 +52,8 @@ URL = "https://www.cs.toronto.edu/~tijmen/affNIST/32x/transformed/"
 
 def download(root: Path) -> None:
     """Fetch the archives of the training and the test split from the publisher."""
-    from torchvision.datasets.utils import download_url  # seconds to import
-
     for file in (PLACES["train"][0], PLACES["test"][0]):
-        if not (root / FOLDER / file).is_file():
-            download_url(URL + file, str(root / FOLDER), file)
+        fetched(URL + file, root / FOLDER / file, CHECKSUMS[file].removeprefix("sha256:"))
 
 
 def find(split: str, root: Path | None = None, path: Path | None = None) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tvae.data import embedded
 from tvae.data.catalogue import entry, names
 from tvae.data.roots import DataNotFound, data_root
-from tvae.files import AnyPath
+from tvae.files import AnyPath, digest
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,8 @@ def available(root: AnyPath | None = None) -> list[Available]:
 
 def _digest(path: Path, algorithm: str) -> str:
     """The checksum of a file in hexadecimal, a gzipped one unpacked on the way."""
-    digest = hashlib.new(algorithm)
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return digest(file, algorithm)
 
 
 def check(name: str | Iterable[str] | None = None, root: AnyPath | None = None) -> list[Check]:
