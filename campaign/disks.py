@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -200,10 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def handle(self) -> None:
-        try:
+        with suppress(ConnectionError):  # the other side has given up
             super().handle()
-        except ConnectionError:  # the other side has given up
-            pass
 
 
 def downloads(place: Path, draw: random.Random) -> list[str]:

@@ -33,7 +33,7 @@ from typing import Any
 import nbformat
 import project
 
-from tvae.files import atomic_write, locked
+from tvae.files import atomic_write, locked, reading
 
 KEPT_CELL_METADATA = ("tags", "mystnb", "jupyter", "colab")
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -61,6 +61,14 @@ def parameters(notebook: nbformat.NotebookNode) -> dict[str, Any]:
             raise ValueError("The parameters cell may hold assignments to names only.")
         values[statement.targets[0].id] = ast.literal_eval(statement.value)
     return values
+
+
+def read_parameters(path: Path) -> dict[str, Any]:
+    """The parameters of the chapter in this file."""
+    with reading(f"{path.name} is not a chapter"):
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+        return parameters(notebook)
 
 
 def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -112,8 +120,7 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], cells: Any = N
         if cells is not None:
             cells.put(source.stem)
 
-    notebook = nbformat.read(source, as_version=4)
-    preset = str({**parameters(notebook), **given}.get("preset", ""))
+    preset = str({**read_parameters(source), **given}.get("preset", ""))
     failure = ""
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="tvae-chapter-") as folder:

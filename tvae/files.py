@@ -56,6 +56,22 @@ def digest(file: IO[bytes], algorithm: str) -> str:
     return found.hexdigest()
 
 
+@contextmanager
+def reading(sentence: str, kind: type[ValueError] = ValueError) -> Iterator[None]:
+    """Whatever goes wrong in the block becomes an error of this kind: the `sentence`, and the reason.
+
+    For files from outside. What a library raises on a damaged one is its own affair and cannot be
+    listed; that the file is not there is left as it is.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise kind(f"{sentence}: {reason}.") from error
+
+
 class Busy(RuntimeError):
     """Another process holds the lock."""
 

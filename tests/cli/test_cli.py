@@ -272,6 +272,40 @@ def test_transfer_of_a_given_triplet_applies_tau_and_its_inverse(run, tmp_path):
     assert np.abs(wanted[0] - wanted[1]).max() > 0
 
 
+def test_pictures_of_any_size_mode_and_depth_are_fitted(run, tmp_path, capsys):
+    folder = tmp_path / "meine Bilder, größer"
+    folder.mkdir()
+    ink = np.zeros((80, 60), np.uint8)
+    ink[20:60, 25:35] = 255
+    for mode in ("1", "L", "P", "RGB", "CMYK"):
+        Image.fromarray(ink).convert(mode).save(folder / f"{mode}.tif")
+    Image.fromarray(255 - ink).convert("RGB").save(folder / "white.jpg")
+    Image.fromarray(ink.astype(np.uint16) * 257).save(folder / "deep.png")
+    clear = Image.new("RGBA", (60, 80), (0, 0, 0, 0))  # black ink on nothing
+    clear.paste((0, 0, 0, 255), (25, 20, 35, 60))
+    clear.save(folder / "clear.png")
+    assert main(["embed", str(run), str(folder), "--fit", "-o", str(tmp_path / "z.npy")]) == 0
+    said = capsys.readouterr().err
+    assert "of 8 pictures: 2 inverted (white ground), 8 padded to a square, 8 resized" in said
+    z = np.load(tmp_path / "z.npy")
+    assert np.abs(z - z[0]).max() < 0.02 * np.abs(z[0]).max()  # all show the same
+
+    np.save(tmp_path / "wide.npy", ink[None].repeat(2, 0) / 255)
+    words = ["embed", str(run), str(tmp_path / "wide.npy"), "--fit", "-o", str(tmp_path / "w.npy")]
+    assert main(words) == 0
+    assert np.abs(np.load(tmp_path / "w.npy") - z[0]).max() < 0.02 * np.abs(z[0]).max()
+
+
+def test_a_released_model_brings_the_sample_along(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TVAE_DATA", str(tmp_path / "nothing"))
+    picture = tmp_path / "turned.png"
+    assert main(["transfer", "mnist-A-25", "--family", "rotation", "-o", str(picture)]) == 0
+    assert picture.is_file()
+    assert "mnist is not on this machine; instead: mnist (embedded)" in capsys.readouterr().err
+    words = ["transfer", "mnist-A-25", "--source", "full", "-o", str(tmp_path / "no.png")]
+    assert main(words) == 2 and not (tmp_path / "no.png").exists()
+
+
 def test_transfer_draws_the_triplet_as_the_model_was_trained(run, tmp_path):
     """Bicubic and of the run's own families; --family chooses one, drawn the same way."""
     test = load("mnist", "test", source="embedded")
@@ -407,7 +441,8 @@ MISTAKES = {
     "wrong values": ("embed RUN large.npy -o z.npy", "[0, 1]"),
     "wrong kind": ("embed RUN signed.npy -o z.npy", "int16"),
     "not an array": ("embed RUN text.npy -o z.npy", "text.npy"),
-    "empty folder": ("embed RUN empty -o z.npy", "no .png"),
+    "empty folder": ("embed RUN empty -o z.npy", "holds no picture"),
+    "picture of another size": ("embed RUN wide -o z.npy", "60x80 pixels"),
     "transfer with a VAE": ("transfer PLAIN -o p.png", "T-VAE"),
     "half a triplet": ("transfer RUN --triplet two.npy -o p.png", "three images"),
     "no such family": ("transfer RUN --family bend -o p.png", "bend"),
@@ -433,6 +468,8 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(
     np.save("two.npy", np.zeros((2, 28, 28), np.uint8))
     Path("text.npy").write_text("not an array")
     Path("empty").mkdir()
+    Path("wide").mkdir()
+    Image.new("L", (60, 80)).save("wide/1.png")
     command, word = MISTAKES[mistake]
     words = [{"RUN": str(run), "PLAIN": str(plain)}.get(w, w) for w in command.split()]
     assert main(words) == 2

@@ -2,16 +2,17 @@
 
 import argparse
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Any
 
 from tvae.cli.common import add_command, add_device, count, set_threads
-from tvae.files import atomic_path
+from tvae.files import atomic_path, reading
 
 _WHAT = (
     "IMAGES is a data set (`tvae data list`, or one of your own in TVAE_PLUGINS), an .npy file of "
-    "shape (N, H, W) or (N, C, H, W), uint8 or floats in [0, 1], or a folder of .png files, taken "
-    "in the order of their names."
+    "shape (N, H, W) or (N, C, H, W), uint8 or floats in [0, 1], or a folder of pictures, taken "
+    "in the order of their names. Pictures of another size than the model's need --fit."
 )
 
 
@@ -63,6 +64,11 @@ def add(commands: Any) -> None:
 
 
 def _add_source(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--fit",
+        action="store_true",
+        help="pad pictures to squares, resize them, invert those on white ground, and say so",
+    )
     command.add_argument("--split", default="test", help="of a data set (default: test)")
     command.add_argument("--source", help="of a data set: full, embedded, ... (default: the run's)")
     command.add_argument("--root", help="data root (default: TVAE_DATA)")
@@ -78,23 +84,39 @@ def read_images(
     split: str = "test",
     source: str = "full",
     root: str | None = None,
+    fit: bool = False,
+    or_sample: bool = False,
 ) -> Any:
     """The images that `what` names as a tensor (N, C, H, W), uint8 or float32 in [0, 1].
 
-    They must have the model's `shape` = (C, H, W).
+    They must have the model's `shape` = (C, H, W), unless `fit` brings them to it. With `or_sample`
+    the embedded sample stands in for a data set that is not on this machine, and that is said.
     """
     import torch
 
     from tvae import data
-    from tvae.checks import check_images
+    from tvae.checks import check_images, to_floats
+    from tvae.data.pictures import fitted, read_folder
 
     path = Path(what)
     if path.is_dir():
-        images = _read_folder(path, shape)
+        images = read_folder(path, shape, fit)
     elif path.suffix == ".npy":
         images = _read_array(path)
+        if fit and check_images(images, name=what).shape[1:] != shape:
+            pixels = (255 * to_floats(images)).round().byte().permute(0, 2, 3, 1)
+            if pixels.shape[-1] != shape[0]:
+                raise ValueError(f"{what} has {pixels.shape[-1]} channel(s), the model {shape[0]}.")
+            images = fitted(list(pixels.numpy()), shape)
     elif what in data.names():
-        images = data.load(what, split, source=source, root=root).images
+        try:
+            images = data.load(what, split, source=source, root=root).images
+        except data.DataNotFound:
+            if not or_sample:
+                raise
+            found = data.load(what, split, source="embedded")
+            print(f"{what} is not on this machine; instead: {found.provenance}", file=sys.stderr)
+            images = found.images
     else:
         raise ValueError(
             f"{what} is neither a folder, nor an .npy file, nor a data set "
@@ -110,41 +132,13 @@ def _read_array(path: Path) -> Any:
 
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
-    try:
+    with reading(f"{path} is not an array that can be read"):
         array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not an array that can be read: {error}") from None
     if array.ndim == 3:
         array = array[:, None]
     if array.dtype.kind not in "uf" or (array.dtype.kind == "u" and array.dtype != np.uint8):
         raise ValueError(f"{path} must hold uint8 or floats in [0, 1], not {array.dtype}.")
     return torch.from_numpy(np.ascontiguousarray(array))
-
-
-def _read_folder(path: Path, shape: tuple[int, int, int]) -> Any:
-    import numpy as np
-    import torch
-    from PIL import Image, UnidentifiedImageError
-
-    files = sorted(item for item in path.iterdir() if item.suffix.lower() == ".png")
-    if not files:
-        raise ValueError(f"The folder {path} holds no .png file.")
-    channels, height, width = shape
-    pixels = []
-    for item in files:
-        try:
-            with Image.open(item) as image:
-                array = np.asarray(image.convert("L" if channels == 1 else "RGB"))
-        except (UnidentifiedImageError, OSError):
-            raise ValueError(f"{item} is not a picture that can be read.") from None
-        if array.shape[:2] != (height, width):
-            raise ValueError(
-                f"{item} has {array.shape[1]}x{array.shape[0]} pixels, "
-                f"the model wants {width}x{height}."
-            )
-        array = array[None] if channels == 1 else array.transpose(2, 0, 1)
-        pixels.append(np.ascontiguousarray(array))
-    return torch.from_numpy(np.stack(pixels))
 
 
 # --- commands -----------------------------------------------------------------------------------
@@ -207,8 +201,14 @@ def _transfer(arguments: argparse.Namespace) -> int:
 
 def _place(arguments: argparse.Namespace, trained: Any) -> dict[str, Any]:
     """Where the images of a data set come from."""
-    source = arguments.source or trained.config.source
-    return {"split": arguments.split, "source": source, "root": arguments.root}
+    return {
+        "split": arguments.split,
+        "source": arguments.source or trained.config.source,
+        "root": arguments.root,
+        "fit": arguments.fit,
+        # a released model comes with the sample; whoever trained on the full set has that
+        "or_sample": arguments.source is None and trained.folder is None,
+    }
 
 
 def _triplet(arguments: argparse.Namespace, trained: Any, place: dict[str, Any]) -> Any:

@@ -28,8 +28,10 @@ import torch
 from tvae.data.affnist_maps import CANVAS, check_portions, chosen
 from tvae.data.dataset import Dataset, describe
 from tvae.data.download import download as fetched
+from tvae.data.entries import published
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
+from tvae.files import reading
 
 FOLDER = "affNIST"
 PLACES = MappingProxyType(
@@ -53,7 +55,8 @@ URL = "https://www.cs.toronto.edu/~tijmen/affNIST/32x/transformed/"
 def download(root: Path) -> None:
     """Fetch the archives of the training and the test split from the publisher."""
     for file in (PLACES["train"][0], PLACES["test"][0]):
-        fetched(URL + file, root / FOLDER / file, CHECKSUMS[file].removeprefix("sha256:"))
+        sha256 = published("affnist")[file].removeprefix("sha256:")
+        fetched(URL + file, root / FOLDER / file, sha256)
 
 
 def find(split: str, root: Path | None = None, path: Path | None = None) -> Path:
@@ -100,16 +103,12 @@ def read_file(file: Any, where: str) -> dict[str, torch.Tensor]:
     """
     from scipy.io import loadmat  # a second to import, so only when needed
 
-    try:
+    expected = "a MATLAB struct affNISTdata with the fields image and label_int"
+    with reading(f"{where} is not an AffNIST file, which is {expected}"):
         struct = loadmat(file)["affNISTdata"]
         if struct.shape == (1, 1):
             struct = struct[0, 0]
-        image, label = struct["image"], struct["label_int"]
-    except (KeyError, ValueError, IndexError, TypeError, NotImplementedError) as error:
-        raise ValueError(
-            f"{where} is not an AffNIST file: expected a MATLAB struct affNISTdata with the fields "
-            f"image and label_int ({error})."
-        ) from error
+        image, label = np.asarray(struct["image"]), np.asarray(struct["label_int"])
     if image.ndim != 2 or image.shape[0] != CANVAS * CANVAS or image.dtype != np.uint8:
         raise ValueError(
             f"{where}: image must be uint8 with one column of {CANVAS * CANVAS} values per case, "

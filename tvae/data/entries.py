@@ -82,14 +82,19 @@ class Entry:
     @property
     def checksums(self) -> dict[str, str]:
         """File name -> "sha256:..." or "md5:..." of the published files, as unpacked."""
-        text = (resources.files("tvae.data") / "checksums.txt").read_text(encoding="utf-8")
-        rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
-        return {file: checksum for name, file, checksum in rows if name == self.name}
+        return published(self.name)
 
     @property
     def likelihood(self) -> str:
         """p(x | z): Bernoulli for grey images, Gaussian with fixed variance for colour."""
         return "bernoulli" if self.shape[0] == 1 else "gaussian"
+
+
+def published(name: str) -> dict[str, str]:
+    """File name -> checksum of the published files of a data set."""
+    text = (resources.files("tvae.data") / "checksums.txt").read_text(encoding="utf-8")
+    rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return {file: checksum for of, file, checksum in rows if of == name}
 
 
 def by_torchvision(name: str, root: Path, **options: Any) -> None:

@@ -5,9 +5,13 @@ import lzma
 import math
 import struct
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from tvae.files import reading
+
+_MOST = 2**28  # bytes of an unpacked file, five times the training images of MNIST
 _UNSIGNED_BYTE = 8  # the only IDX element type that the two data sets use
 
 
@@ -34,12 +38,9 @@ def decode(data: bytes | bytearray, where: str = "the data") -> torch.Tensor:
 
 def read(path: Path) -> torch.Tensor:
     """The uint8 tensor in an IDX file; `.gz` and `.xz` are unpacked on the way."""
-    try:
-        data = path.read_bytes()
-        if path.suffix == ".gz":
-            data = gzip.decompress(data)
-        elif path.suffix == ".xz":
-            data = lzma.decompress(data)
-    except (gzip.BadGzipFile, lzma.LZMAError, EOFError) as error:
-        raise ValueError(f"{path} is damaged and cannot be unpacked: {error}.") from error
+    unpack: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    with reading(f"{path} is damaged and cannot be unpacked"), unpack(path, "rb") as file:
+        data = file.read(_MOST + 1)
+        if len(data) > _MOST:  # a few kilobytes can promise terabytes
+            raise ValueError(f"it unpacks to more than {_MOST:,} bytes")
     return decode(data, str(path))

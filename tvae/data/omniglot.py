@@ -21,7 +21,6 @@ import csv
 import io
 import re
 import zipfile
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -32,8 +31,10 @@ import torch
 from tvae.data import embedded
 from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source, by_torchvision
+from tvae.data.pictures import member, opened
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
+from tvae.files import reading
 
 FOLDER = "omniglot-py"
 ARRAYS = "omniglot"  # the folder of the arrays, of their index and of the one-shot runs
@@ -92,18 +93,18 @@ def _drawings(place: Path) -> Iterator[tuple[_Key, bytes]]:
         for path in place.glob("*/*/*.png"):
             yield (path.parts[-3], path.parts[-2], path.name), path.read_bytes()
         return
-    with zipfile.ZipFile(place) as archive:
+    with reading(f"{place} is damaged"), zipfile.ZipFile(place) as archive:
         for name in archive.namelist():
             parts = PurePosixPath(name).parts
             if len(parts) == 4 and name.endswith(".png") and parts[0] != "__MACOSX":
-                yield (parts[1], parts[2], parts[3]), archive.read(name)
+                yield (parts[1], parts[2], parts[3]), member(archive, name)
 
 
-def _decode(data: bytes) -> np.ndarray:
+def _decode(data: bytes, where: str) -> np.ndarray:
     """A drawing as uint8, ink 255 on 0 (the files have black ink on white)."""
-    from PIL import Image
-
-    with Image.open(io.BytesIO(data)) as picture:
+    with opened(io.BytesIO(data), where) as picture:
+        if picture.size != (SIDE, SIDE):
+            raise ValueError(f"it has not {SIDE}x{SIDE} pixels but {picture.size}")
         return 255 - np.asarray(picture.convert("L"))
 
 
@@ -111,21 +112,19 @@ def _arrays(places: Sequence[Path]) -> dict[tuple[str, str], tuple[Path, int]]:
     """Alphabet and character -> array file and row, by the index beside the files."""
     index = places[0].parent / "omniglot_index.csv"
     files = {place.stem: place for place in places}
-    with index.open(newline="", encoding="utf-8") as file:
-        try:
-            return {
-                (line["alphabet"], f"character{int(line['character_in_alphabet']):02}"): (
-                    files[line["array"]],
-                    int(line["row"]),
-                )
-                for line in csv.DictReader(file)
-                if line["array"] in files
-            }
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{index} is damaged: expected lines with alphabet, character_in_alphabet, array "
-                f"and row ({error})."
-            ) from error
+    expected = "lines with alphabet, character_in_alphabet, array and row"
+    with (
+        reading(f"{index} is damaged, it should have {expected}"),
+        index.open(newline="", encoding="utf-8") as file,
+    ):
+        return {
+            (line["alphabet"], f"character{int(line['character_in_alphabet']):02}"): (
+                files[line["array"]],
+                int(line["row"]),
+            )
+            for line in csv.DictReader(file)
+            if line["array"] in files
+        }
 
 
 def _rows(place: Path, count: int) -> Iterator[np.ndarray]:
@@ -134,20 +133,21 @@ def _rows(place: Path, count: int) -> Iterator[np.ndarray]:
     The file is unpacked as it is read, so that no more than one character is in memory.
     """
     shape = (count, DRAWERS, SIDE, SIDE)
-    try:
-        with zipfile.ZipFile(place) as archive, archive.open("images.npy") as file:
-            np.lib.format.read_magic(file)
-            found, by_column, dtype = np.lib.format.read_array_header_1_0(file)
-            if found != shape or by_column or dtype != np.bool_:
-                raise ValueError(f"expected bool of shape {shape}, found {dtype} of {found}")
-            for _ in range(count):
-                data = file.read(DRAWERS * SIDE * SIDE)
-                if len(data) < DRAWERS * SIDE * SIDE:
-                    raise ValueError("it is cut off")
-                ink = np.frombuffer(data, dtype=np.uint8) == 0
-                yield ink.reshape(shape[1:]).astype(np.uint8) * np.uint8(255)
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
-        raise ValueError(f"{place} is not an array of Omniglot drawings: {error}.") from error
+    with (
+        reading(f"{place} is not an array of Omniglot drawings"),
+        zipfile.ZipFile(place) as archive,
+        archive.open("images.npy") as file,
+    ):
+        np.lib.format.read_magic(file)
+        found, by_column, dtype = np.lib.format.read_array_header_1_0(file)
+        if found != shape or by_column or dtype != np.bool_:
+            raise ValueError(f"expected bool of shape {shape}, found {dtype} of {found}")
+        for _ in range(count):
+            data = file.read(DRAWERS * SIDE * SIDE)
+            if len(data) < DRAWERS * SIDE * SIDE:
+                raise ValueError("it is cut off")
+            ink = np.frombuffer(data, dtype=np.uint8) == 0
+            yield ink.reshape(shape[1:]).astype(np.uint8) * np.uint8(255)
 
 
 def _kept(
@@ -219,7 +219,7 @@ def load(
             raise ValueError(f"No drawing (*/*/*.png) in {', '.join(map(str, places))}.")
         characters = sorted({key[:2] for key in keys})
         number = {character: index for index, character in enumerate(characters)}
-        drawn = np.stack([_decode(drawings[key]) for key in keys])
+        drawn = np.stack([_decode(drawings[key], "/".join(key)) for key in keys])
         images = resize(torch.from_numpy(drawn)[:, None], size)
         labels = torch.tensor([number[key[:2]] for key in keys])
     note = f"{len(characters)} characters of {len(kept)} alphabets"
@@ -261,20 +261,18 @@ def one_shot(root: Path | None = None, *, size: int = 28) -> OneShot:
         raise missing("omniglot's one-shot runs", [place], remedy)
     answers = torch.empty((DRAWERS, DRAWERS), dtype=torch.int64)
     drawn = np.empty((2, DRAWERS, DRAWERS, SIDE, SIDE), dtype=np.uint8)
-    try:
-        with zipfile.ZipFile(place) as archive:
-            for run in range(DRAWERS):
-                folder = f"run{run + 1:02}"
-                lines = archive.read(f"{folder}/class_labels.txt").decode("ascii")
-                pairs = re.findall(r"test/item(\d+)\.png \S+training/class(\d+)\.png", lines)
-                key = {int(item) - 1: int(character) - 1 for item, character in pairs}
-                for item in range(DRAWERS):
-                    answers[run, item] = key[item]
-                    names = (f"training/class{item + 1:02}.png", f"test/item{item + 1:02}.png")
-                    for part, name in enumerate(names):
-                        drawn[part, run, item] = _decode(archive.read(f"{folder}/{name}"))
-    except (zipfile.BadZipFile, zlib.error, KeyError, OSError, ValueError) as error:
-        raise ValueError(f"{place} does not hold the one-shot runs: {error}.") from error
+    with reading(f"{place} does not hold the one-shot runs"), zipfile.ZipFile(place) as archive:
+        for run in range(DRAWERS):
+            folder = f"run{run + 1:02}"
+            lines = member(archive, f"{folder}/class_labels.txt").decode("ascii")
+            pairs = re.findall(r"test/item(\d+)\.png \S+training/class(\d+)\.png", lines)
+            key = {int(item) - 1: int(character) - 1 for item, character in pairs}
+            for item in range(DRAWERS):
+                answers[run, item] = key[item]
+                names = (f"training/class{item + 1:02}.png", f"test/item{item + 1:02}.png")
+                for part, name in enumerate(names):
+                    data = member(archive, f"{folder}/{name}")
+                    drawn[part, run, item] = _decode(data, name)
     if not torch.equal(answers.sort(1).values, torch.arange(DRAWERS).expand(DRAWERS, -1)):
         raise ValueError(f"{place}: the answers of a run must name each training drawing once.")
     images = resize(torch.from_numpy(drawn).reshape(-1, 1, SIDE, SIDE), size)

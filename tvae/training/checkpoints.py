@@ -208,7 +208,7 @@ def read(path: AnyPath) -> Checkpoint:
                     f"{path / name} is damaged: its checksum is not the one in the manifest."
                 )
         config = json.loads(contents["config.json"])
-        return Checkpoint(
+        found = Checkpoint(
             epoch=manifest["epoch"],
             step=manifest["step"],
             settings=config["model"],
@@ -219,6 +219,15 @@ def read(path: AnyPath) -> Checkpoint:
             extra=manifest["extra"],
             path=path,
         )
+        counts, plain = (found.epoch, found.step), (found.settings, found.config, found.extra)
+        rows = found.history if isinstance(found.history, list) else [None]
+        if not all(type(count) is int and count >= 0 for count in counts) or not all(
+            isinstance(value, dict) for value in (*plain, *rows)
+        ):
+            raise TypeError("values of another kind than a checkpoint has")
+        return found
+    except CheckpointError:
+        raise
     except FileNotFoundError as error:
         missing = Path(error.filename).name
         raise CheckpointError(
@@ -227,10 +236,10 @@ def read(path: AnyPath) -> Checkpoint:
     except NotADirectoryError as error:
         raise CheckpointError(f"{path} is not a folder, and a checkpoint is one.") from error
     except (
-        json.JSONDecodeError,
-        UnicodeDecodeError,
+        ValueError,  # of JSON and of UTF-8
         KeyError,
         TypeError,
+        RecursionError,
         SafetensorError,
     ) as error:
         raise CheckpointError(f"{path} is damaged: its files cannot be read.") from error

@@ -28,7 +28,7 @@ from safetensors.torch import load as load_tensors
 
 from tvae import models, text
 from tvae.evaluation import METRICS
-from tvae.files import AnyPath
+from tvae.files import AnyPath, reading
 from tvae.runs.ledger import Entry
 from tvae.runs.name import RunName
 from tvae.training import RunConfig
@@ -77,7 +77,7 @@ def _description(name: str, folder: Path) -> dict[str, Any]:
         held, claimed = description["entry"], description["entry_sha256"]
         for key in ("settings", "sha256"):
             description[key]
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ReleaseError(f"{path.name} does not describe released weights: refused.") from None
     entry = Entry.checked(held, path.name)
     # the checksum is that of the file, which may have been written before some fields were there
@@ -122,9 +122,10 @@ def _load(name: str, folder: Path) -> torch.nn.Module:
         weights = load_tensors(content)
     except SafetensorError as error:
         raise ReleaseError(f"{path.name} is not a safetensors file: {error}.") from None
-    model = models.build(description["settings"])
-    model.load_state_dict({key: value.float() for key, value in weights.items()})
-    model.triplets = configuration(description["entry"]).own_triplets()
+    with reading(f"{path.name} does not fit its description", ReleaseError):
+        model = models.build(description["settings"])
+        model.load_state_dict({key: value.float() for key, value in weights.items()})
+        model.triplets = configuration(description["entry"]).own_triplets()
     return model.eval().requires_grad_(False)
 
 
