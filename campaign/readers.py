@@ -260,12 +260,14 @@ def _is_dataset(found: Any) -> bool:
 
 
 def _idx(packed: bool) -> Reader:
-    from tvae.data import digits, idx
+    from embed_data import encode_idx
+
+    from tvae.data import digits
 
     raw = "MNIST/raw/"
     parts = {
-        "t10k-images-idx3-ubyte": idx.encode(_images(5, 28, 28)),
-        "t10k-labels-idx1-ubyte": idx.encode(_images(5) % 10),
+        "t10k-images-idx3-ubyte": encode_idx(_images(5, 28, 28)),
+        "t10k-labels-idx1-ubyte": encode_idx(_images(5) % 10),
     }
 
     def pack(contents: Parts) -> Parts:

@@ -37,6 +37,7 @@ import dataclasses
 import itertools
 import math
 import re
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ from pydantic import (
 )
 
 from tvae import actions, data
-from tvae.files import AnyPath
+from tvae.files import AnyPath, reading
 from tvae.runs.name import BASELINES, RunName
 from tvae.training import configuration
 from tvae.training.configuration import Measuring, RunConfig
@@ -134,7 +135,11 @@ def _read(block: Mapping[str, Any]) -> Block:
         raise SweepError(f"{key} is empty: a sweep needs at least one value for it.")
     words = {"int_type": "whole numbers", "bool_type": "true or false", "string_type": "names"}
     words |= {"float_type": "numbers", "greater_than": "positive numbers"}
-    raise SweepError(f"{key} must hold {words[kind]}, not {value!r}.")
+    words |= {"dict_type": "terms of the loss with their weights"}
+    # shortened: a few aliases of YAML make a billion values
+    raise SweepError(
+        f"{key} must hold {words.get(kind, 'other values')}, not {reprlib.repr(value)}."
+    )
 
 
 @dataclass(frozen=True)
@@ -301,13 +306,11 @@ def load(path: AnyPath) -> list[Job]:
         raise SweepError(f"There is no sweep file {path}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SweepError(f"The sweep file {path} cannot be read: {error}.") from None
-    try:
+    with reading(f"The sweep file {path} is not YAML", SweepError):
         sweep = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise SweepError(f"The sweep file {path} is not YAML: {error}.") from None
     try:
         return expand(sweep)
     except SweepError:
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise SweepError(f"The sweep file {path} asks for a run that cannot be: {error}") from None
