@@ -68,6 +68,7 @@ class Walk:
     d: int
     seed: int
     values: Array  # (E, 2): NLL(x0) and KL0
+    entry: ledger.Entry
 
     @property
     def has_action(self) -> bool:
@@ -132,7 +133,7 @@ def walks(
         here = (its.dataset, its.preset, its.tag) == (dataset, preset, tag)
         if here and entry.status == "ok" and entry.curve:
             values = np.array([[row[name] for name in PLANE] for row in entry.curve], dtype=float)
-            found.append(Walk(RunName.of(its).label, its.d, its.seed, values))
+            found.append(Walk(RunName.of(its).label, its.d, its.seed, values, entry))
     return found
 
 
