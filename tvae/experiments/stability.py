@@ -25,6 +25,7 @@ from tvae.runs import ledger
 from tvae.runs.name import RunName
 
 __all__ = [
+    "PLANE",
     "SEEDS",
     "Curves",
     "Walk",
