@@ -1,17 +1,14 @@
-"""The chapter on stability: how noisy training is, by its curves over several seeds.
+"""The chapter on stability: how far the numbers of a run move from epoch to epoch.
 
-    vae = stability.from_ledger("VAE")           # curves (S, E): S seeds, E epochs
-    a = stability.from_ledger("A")
-    stability.jitter(a.values) / stability.jitter(vae.values)
-    bootstrap(stability.ratio(stability.jitter), a.values, vae.values)   # of evaluation.statistics
+    runs = stability.walks("mnist")                   # NLL(x0) and KL0 by epoch, every run of the ledger
+    half = stability.later(runs[0].values)            # the second half of its epochs, (E, 2)
+    stability.roughness(half[:, 0])                   # nats by which an epoch departs from a line
+    stability.coupling(half[None])                    # do NLL and KL0 move against each other?
+    stability.last_epoch(entry)                       # the last NLL(x0), with the error of that walk
 
-A curve y_s(e) of seed s is thought of as f(e) + a_s + b_s·e + ε_s(e): a course that all seeds share,
-a level and a slope of its own, and noise from epoch to epoch. `spread` sees a, b and ε together,
-`jitter` sees ε alone, and `roughness` sees ε and the bends of f. So take `jitter` where there are
-several seeds, `roughness` for a single curve, or for each of several by itself, that hardly bends;
-`relative_spread` and `relative_jitter` where the levels of two models differ.
-
-All measures act on the last two axes, so that they take many sets of curves (..., S, E) at once.
+There is one measure of how rough a curve is, `roughness`: the standard deviation of its epochs about a
+straight line. It is meant for the second half of a run. Where a curve still bends, the bend counts as
+well, so that it is an upper bound there.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tvae.evaluation.statistics import Estimate
 from tvae.files import AnyPath
 from tvae.runs import ledger
 from tvae.runs.name import RunName
@@ -29,8 +27,11 @@ Statistic = Callable[..., Array]
 
 #: The seeds of the comparison, as many as in the paper's appendix C.
 SEEDS = tuple(range(10))
-# Independent noise of variance 1 has second differences of variance 1 + 4 + 1.
-_SECOND_DIFFERENCE = 6.0
+#: The two quantities whose sum is the negative ELBO of x0.
+PLANE = ("test_nllx0", "test_kl0")
+
+
+# --- what the ledger holds ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,22 @@ class Curves:
     values: Array  # (S, E), one row for each of `seeds`
     seeds: tuple[int, ...]
     missing: tuple[int, ...] = ()  # the seeds that were asked for and are not there
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Where one run was after each epoch, on its test images."""
+
+    label: str  # as in the tables: "A", "M^R", "VAE"
+    d: int
+    seed: int
+    values: Array  # (E, 2): NLL(x0) and KL0
+    entry: ledger.Entry
+
+    @property
+    def has_action(self) -> bool:
+        """Whether it is a T-VAE."""
+        return self.label not in ("VAE", "VAE+")
 
 
 def from_ledger(
@@ -86,49 +103,63 @@ def from_ledger(
     )
 
 
-def spread(curves: Array) -> Array:
-    """The standard deviation over seeds at each epoch: (..., S, E) → (..., E); NaN for one seed."""
-    if curves.shape[-2] < 2:
-        return np.full((*curves.shape[:-2], curves.shape[-1]), np.nan)
-    return np.asarray(curves.std(axis=-2, ddof=1))
+def walks(
+    dataset: str,
+    *,
+    preset: str = "book",
+    tag: str = "",
+    results: AnyPath | None = None,
+) -> list[Walk]:
+    """Every finished training run on `dataset` of that preset and tag, of whatever d and seed."""
+    found = []
+    for entry in ledger.entries(results):
+        its = entry.configuration
+        here = (its.dataset, its.preset, its.tag) == (dataset, preset, tag)
+        if here and entry.status == "ok" and entry.curve:
+            values = np.array([[row[name] for name in PLANE] for row in entry.curve], dtype=float)
+            found.append(Walk(RunName.of(its).label, its.d, its.seed, values, entry))
+    return found
 
 
-def relative_spread(curves: Array) -> Array:
-    """The spread as a share of the level, root mean square over the epochs: (..., S, E) → (...)."""
-    return np.asarray(np.sqrt(np.square(spread(curves) / curves.mean(axis=-2)).mean(axis=-1)))
+# --- how far curves move ------------------------------------------------------------------------
+
+
+def later(curve: Array) -> Array:
+    """The second half of the epochs, which are the first axis: (E, ...) → (E − E // 2, ...)."""
+    return curve[len(curve) // 2 :]
 
 
 def roughness(curves: Array) -> Array:
-    """How rough each curve is by itself: (..., S, E) → (..., S).
+    """The standard deviation of each curve's epochs about a straight line: (..., E) → (...).
 
-    The root mean square of the second differences y(e−1) − 2y(e) + y(e+1), in units of the noise:
-    independent noise of standard deviation σ about a straight line gives σ on average (of squares).
-    A curve that bends without any noise is rough, too. NaN for fewer than three epochs.
+    The line is fitted, so the sum of squares is divided by E − 2: independent noise of variance σ²
+    about any line gives σ² on average (of squares). NaN for fewer than three epochs.
     """
-    if curves.shape[-1] < 3:
+    epochs = curves.shape[-1]
+    if epochs < 3:
         return np.full(curves.shape[:-1], np.nan)
-    second = np.diff(curves, n=2, axis=-1)
-    return np.asarray(np.sqrt(np.square(second).mean(axis=-1) / _SECOND_DIFFERENCE))
+    time = np.arange(epochs) - (epochs - 1) / 2
+    centred = curves - curves.mean(axis=-1, keepdims=True)
+    slope = (centred @ time) / (time @ time)
+    rest = centred - slope[..., None] * time
+    return np.asarray(np.sqrt(np.square(rest).sum(axis=-1) / (epochs - 2)))
 
 
-def jitter(curves: Array) -> Array:
-    """The noise from epoch to epoch, whatever course all seeds share: (..., S, E) → (...).
+def pooled(curves: Array) -> Array:
+    """The roughness of several runs as one number, its root mean square: (..., R, E) → (...)."""
+    return np.asarray(np.sqrt(np.square(roughness(curves)).mean(axis=-1)))
 
-    The second differences of each curve's deviation from the mean curve, squared, summed and
-    divided by 6(S − 1)(E − 2): an unbiased estimate of σ² if y_s(e) = f(e) + a_s + b_s·e + ε_s(e)
-    with independent ε of variance σ²; this is its root. NaN for one seed or fewer than three epochs.
+
+def coupling(walks: Array) -> Array:
+    """The correlation of the steps of NLL and of KL0 from epoch to epoch: (..., R, E, 2) → (...).
+
+    Pooled over the runs, each about its own mean step, so that a steady descent does not count.
     """
-    seeds, epochs = curves.shape[-2:]
-    if seeds < 2 or epochs < 3:
-        return np.full(curves.shape[:-2], np.nan)
-    second = np.diff(curves - curves.mean(axis=-2, keepdims=True), n=2, axis=-1)
-    total = np.square(second).sum(axis=(-2, -1))
-    return np.asarray(np.sqrt(total / (_SECOND_DIFFERENCE * (seeds - 1) * (epochs - 2))))
-
-
-def relative_jitter(curves: Array) -> Array:
-    """The jitter of curves as shares of the level of each epoch: (..., S, E) → (...)."""
-    return jitter(curves / curves.mean(axis=-2, keepdims=True))
+    steps = np.diff(walks, axis=-2)
+    steps = steps - steps.mean(axis=-2, keepdims=True)
+    nll, kl = steps[..., 0], steps[..., 1]
+    sums = [(a * b).sum(axis=(-2, -1)) for a, b in ((nll, kl), (nll, nll), (kl, kl))]
+    return np.asarray(sums[0] / np.sqrt(sums[1] * sums[2]))
 
 
 def ratio(measure: Statistic) -> Statistic:
@@ -139,3 +170,16 @@ def ratio(measure: Statistic) -> Statistic:
             return np.asarray(measure(these) / measure(those))
 
     return quotient
+
+
+def last_epoch(entry: ledger.Entry, *quantities: str) -> Estimate:
+    """What a run ended with, as a draw from its walk: the last epoch's value and its error.
+
+    The value is the sum of `quantities` of the curve after the last epoch, by default the NLL of the
+    test x0; with `*PLANE` it is the negative ELBO. The error is the roughness of the second half of
+    the curve: how far the run would have ended elsewhere, had it stopped at another epoch. The
+    choice of test images and of the seed is not in it.
+    """
+    names = quantities or PLANE[:1]
+    curve = np.array([[row[name] for name in names] for row in entry.curve], dtype=float).sum(1)
+    return Estimate(float(curve[-1]), float(roughness(later(curve))))
