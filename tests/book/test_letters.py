@@ -10,8 +10,6 @@ import project
 import pytest
 
 CHAPTERS = project.chapters()
-# Chapters that still call the midpoint of the two views by another letter.
-PENDING = ("07_additive", "17_latent_space", "19_failures")
 
 #: What would be a second meaning, by the reason why.
 MISUSED = {
@@ -35,9 +33,7 @@ def misused(formulas: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=[p.stem for p in CHAPTERS])
-def test_letters_keep_their_meaning(path: Path, request: pytest.FixtureRequest) -> None:
-    if path.stem in PENDING:
-        request.applymarker(pytest.mark.xfail(reason="uses another letter for the midpoint"))
+def test_letters_keep_their_meaning(path: Path) -> None:
     assert misused(mathematics(path)) == []
 
 
