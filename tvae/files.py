@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -48,7 +48,7 @@ def atomic_write(path: AnyPath, content: bytes | str) -> None:
         temporary.write_bytes(data)
 
 
-def digest(file: IO[bytes], algorithm: str) -> str:
+def digest(file: Any, algorithm: str) -> str:
     """The checksum of an open file, in hexadecimal."""
     found = hashlib.new(algorithm)
     while block := file.read(1 << 20):

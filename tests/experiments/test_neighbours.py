@@ -7,7 +7,6 @@ import math
 import ledgers
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from matplotlib.patches import Rectangle
@@ -58,34 +57,33 @@ def jobs():
 # --- tables and sentences -----------------------------------------------------------------------
 
 
-def test_table_holds_every_number_of_the_papers_table_2(tmp_path):
-    table = nb.knn_table(ledger_rows(tmp_path), LABELS)
-    titles = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+@pytest.mark.parametrize("dataset", ["mnist", "fashion-mnist"])
+def test_table_holds_every_number_of_the_papers_table_2(dataset, tmp_path):
+    table = nb.knn_table(ledger_rows(tmp_path), dataset, LABELS)
     printed = paper.tables().knn
+    printed = printed[printed["dataset"] == dataset]
     for _, row in printed.iterrows():
         label = "N^R" if row["action"] == "N" else row["action"] or row["model"].upper()
-        nominal = 25 if row["d"] == 26 else row["d"]
-        shown = table.loc[(nominal, label), titles[row["dataset"]]]
+        shown = table.loc[(25 if row["d"] == 26 else row["d"], label)]
         assert float(shown["in, paper"]) == row["knn_in"]
         assert float(shown["out, paper"]) == row["knn_out"]
-        assert shown["out, ours"] == "" and shown["epochs"] == ""
+        assert shown["out, ours"] == "" and shown["epochs"] == "" and shown["centred"] == ""
     # nothing was run, so the rows that the paper lacks are not there
-    assert len(table) == len(printed) / 2 == 15
+    assert len(table) == len(printed) == 15
     assert list(table.index[:5]) == [(100, label) for label in LABELS[:5]]
 
 
 def test_table_shows_what_the_ledger_holds(tmp_path):
     rows = ledger_rows(tmp_path, *jobs())
-    table = nb.knn_table(rows, LABELS)
+    table = nb.knn_table(rows, "mnist", LABELS)
     for label, index in (("A", (25, "A")), ("VAE+", (25, "VAE+")), ("pixels", (784, "pixels"))):
         entry = comparison.best("mnist", label, 25, tmp_path)
         assert entry is not None
-        metrics = entry.metrics
-        assert table.loc[index, ("MNIST", "out, ours")] == f"{metrics['knn_out']:.3f}"
-        assert table.loc[index, ("MNIST", "in, ours")] == f"{metrics['knn_in']:.3f}"
-        assert table.loc[index, ("Fashion-MNIST", "out, ours")] == ""
+        assert table.loc[index, "out, ours"] == f"{entry.metrics['knn_out']:.3f}"
+        assert table.loc[index, "in, ours"] == f"{entry.metrics['knn_in']:.3f}"
     assert table.index[-1] == (784, "pixels")
     assert not table.isin(["nan"]).any().any()
+    assert (nb.knn_table(rows, "fashion-mnist", LABELS)["out, ours"] == "").all()
 
 
 def test_leads(tmp_path):
@@ -98,20 +96,6 @@ def test_leads(tmp_path):
     assert math.isnan(against["paper"]) and not math.isnan(against["ledger"])
     assert nb.leads(rows, "mnist", "A", "VAE+", 10)["paper"] == pytest.approx(0.62 - 0.65)
     assert math.isnan(nb.leads(rows, "fashion-mnist", "A", "VAE+")["ledger"])
-
-
-def test_minus_adds_errors_in_squares():
-    first = pd.Series({"paper": 0.5, "here": 0.3, "here s.e.": 0.03})
-    second = pd.Series({"paper": 0.1, "here": 0.1, "here s.e.": 0.04})
-    found = nb.minus(first, second)
-    assert found.to_dict() == pytest.approx({"paper": 0.4, "here": 0.2, "here s.e.": 0.05})
-
-
-def test_verdicts_name_the_sources():
-    found = nb.verdict("T", {"here": 0.1, "here s.e.": 0.2, "paper": 0.3, "other": 1.0})
-    assert found == "T: paper yes, here undecided"
-    found = nb.verdict("T", {"ledger": -0.1, "ledger s.e.": 0.01, "paper": math.nan})
-    assert found == "T: paper no number, ledger no"
 
 
 # --- curves -------------------------------------------------------------------------------------
@@ -142,23 +126,48 @@ def test_a_single_subsample_has_no_band():
     assert not ax.collections
 
 
-def test_dimensions_and_storage():
+def test_stored_curves_come_back_as_they_were_written(tmp_path):
+    lines = ["# a note", "name,anchors,subsample,accuracy"]
+    for name, start in (("pixels", 0.1), ("mnist-M-26", 0.2), ("fashion-mnist-VAE+-25", 0.3)):
+        lines += [f"{name},{m},{k},{start + 0.01 * k + m / 1e4}" for k in (0, 1) for m in (100, 20)]
+    path = tmp_path / "curves.csv"
+    path.write_text("\n".join(lines) + "\n")
+    found = nb.stored_curves(path)
+    assert list(found) == [("", "pixels"), ("mnist", "M"), ("fashion-mnist", "VAE+")]
+    assert found["mnist", "M"].sizes == (20, 100)
+    np.testing.assert_allclose(found["mnist", "M"].accuracy, [[0.202, 0.21], [0.212, 0.22]])
+
+
+def test_the_ledgers_curves_have_twenty_subsamples_of_every_size():
+    found = nb.stored_curves()
+    assert {c.accuracy.shape for c in found.values()} == {(20, 12)}
+    assert {c.sizes[-1] for c in found.values()} == {320_000}
+    for dataset in ("mnist", "fashion-mnist"):
+        assert {"A", "VAE+", "VAE", "PCA"} <= {label for name, label in found if name == dataset}
+
+
+def test_crossing_names_the_sizes_that_are_clear():
+    noise = 0.001 * torch.tensor([[1.0, -1, 1], [-1, 1, -1], [1, 1, -1]]).double()
+    zero = Curve((10, 20, 40), torch.zeros(3, 3).double())
+    mine = Curve((10, 20, 40), noise + torch.tensor([-0.1, 0.0, 0.1]))
+    assert nb.crossing(mine, zero) == ([10], [40])
+    assert nb.crossing(zero, mine) == ([40], [10])
+
+
+def test_normalised_rows_are_drawn_where_all_three_were_measured(tmp_path):
+    further = {
+        "knn_out_centred": {"value": 0.9, "standard_error": 0.01},
+        "knn_out_moments": {"value": 0.95, "standard_error": 0.02},
+    }
+    for job in jobs():
+        given = {"further": further} if job.model != "vae+" else {}
+        ledger.write(ledgers.entry(job, **given), tmp_path)
     ax = plt.figure().add_subplot()
-    pca = {10: curve(1), 25: curve(2)}
-    nb.draw_dimensions(ax, pca, {"A": curve(3), "pixels": curve(4)}, (10, 40), "MNIST")
-    line, mark = ax.lines[2], ax.lines[3]
-    np.testing.assert_allclose(line.get_xdata(), (10, 25, 784))
-    expected = [float(c.mean[2]) for c in (curve(1), curve(2), curve(4))]
-    np.testing.assert_allclose(line.get_ydata(), expected)
-    assert (mark.get_xdata()[0], mark.get_ydata()[0]) == (
-        25,
-        pytest.approx(float(curve(3).mean[2])),
-    )
-    other = plt.figure().add_subplot()
-    nb.draw_storage(other, {("A", 25): curve(), ("PCA", 10): curve(1), ("PCA", 100): curve(2)})
-    np.testing.assert_allclose(other.lines[0].get_xdata(), (250, 500, 1000))
-    assert [x.get_label() for x in other.lines] == ["A", "PCA, d = 10", "PCA, d = 100"]
-    assert len({x.get_linestyle() for x in other.lines}) == 3
+    rows = comparison.rows("mnist", 25, tmp_path)
+    assert nb.draw_normalised(ax, rows, LABELS) == ["A", "pixels"]
+    line = ax.lines[0].get_ydata()
+    assert list(line[1:]) == [0.9, 0.95]
+    assert line[0] == comparison.best("mnist", "A", 25, tmp_path).metrics["knn_out"]
 
 
 def test_accuracy_by_distance_splits_into_equal_parts():
@@ -244,25 +253,3 @@ def test_pose_ratios(digits):
     assert found["position"] < 0.4
     # in what they were not chosen by, they have nothing in common: 120 pairs, so wide margins
     assert all(0.6 < found[what] < 1.6 for what in ("rotation", "shear", "size"))
-
-
-def test_centred_moves_ink_to_the_middle_and_keeps_it(digits):
-    queries, _ = digits
-    moved = nb.centred(queries.images)
-    assert moved.dtype == torch.uint8 and moved.shape == queries.images.shape
-    assert torch.equal(moved.flatten(1).sort(1).values, queries.images.flatten(1).sort(1).values), (
-        "every pixel is still there"
-    )
-    ink, at = moved[:, 0].double(), torch.arange(28).double()
-    for axis in (2, 1):
-        centre = (ink.sum(axis) * at).sum(1) / ink.sum((1, 2))
-        assert float((centre - 13.5).abs().max()) <= 0.5 + 1e-9
-    assert torch.equal(nb.centred(moved), moved)
-
-
-def test_centred_against_roll():
-    """One dot on a canvas of uneven sides: the move is a roll by whole pixels."""
-    images = torch.zeros(1, 2, 7, 9)
-    images[0, :, 1, 7] = torch.tensor([1.0, 2.0])
-    moved = nb.centred(images)
-    assert torch.equal(moved, images.roll((2, -3), (2, 3)))

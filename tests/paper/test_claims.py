@@ -13,6 +13,7 @@ from tvae import paper
 from tvae.evaluation.statistics import CLEAR
 from tvae.paper import comparison
 from tvae.paper.claims import (
+    BETTER,
     FAILS,
     HOLDS,
     OPEN,
@@ -157,3 +158,18 @@ def test_printed_comparisons(filled):
     assert not printed(table, "omniglot", "A", "VAE", "knn_in").run
     with pytest.raises(ValueError, match="0 rows A of mnist with d = 7"):
         cell(table, "mnist", "A", 7)
+
+
+def test_a_claim_of_agreement_can_fail_because_one_side_is_better():
+    far = {"error": 0.01, "within": 0.1}
+    assert Comparison("", 0.2, **far, better=1).verdict == BETTER
+    assert Comparison("", -0.2, **far, better=1).verdict == FAILS
+    assert Comparison("", -0.2, **far, better=-1).verdict == BETTER
+    assert Comparison("", 0.2, **far).verdict == FAILS
+    assert Comparison("", 0.05, **far, better=1).verdict == HOLDS
+    assert Comparison("", 0.11, **far, better=1).verdict == OPEN
+    both = judge([Comparison("", 0.2, **far, better=1), Comparison("", 0.0, **far, better=1)])
+    assert (both.verdict, both.holding, both.failing, both.better) == (BETTER, 1, 1, 1)
+    assert "1 do not (1 because better)" in str(both)
+    mixed = judge([Comparison("", 0.2, **far, better=1), Comparison("", -0.2, **far, better=1)])
+    assert (mixed.verdict, mixed.failing, mixed.better) == (FAILS, 2, 1)

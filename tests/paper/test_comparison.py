@@ -21,7 +21,6 @@ def job(tag="", preset="book", model="tvae", action="A", **more):
 
 def write(results, made, steps=None, status="ok"):
     value = values(made, status=status)
-    value["data"]["train"]["note"] = "a third" if made.dataset == "omniglot" else ""
     if steps is not None:
         value["training"]["steps"] = steps
     made_entry = ledger.Entry.checked(value)
@@ -158,7 +157,6 @@ def test_rows_hold_what_best_finds(tmp_path):
         assert row["preset"] == found.configuration.preset
         assert row["tag"] == found.configuration.tag
         assert row["images"] == found.data["train"].count
-        assert row["part"] == found.data["train"].note
         steps = found.training.get("steps")
         assert row["steps"] == steps if steps is not None else pd.isna(row["steps"])
 
@@ -263,13 +261,13 @@ def test_compact_has_one_line_a_row(tmp_path):
     assert len(lines) == 2 + 33
     assert "elbo" not in lines[0] and "mll" in lines[0]
     ours, theirs = made.metrics["mll"], paper.row("omniglot", "tvae", "A", False, 25)["mll"]
-    starred = [line for line in lines if line.endswith("*")]
+    ran = [line for line in lines[2:] if line.split()[2] != "·"]
     numbers = [report.number(v, "mll") for v in (theirs, ours)]
     numbers.append(report.number(ours - theirs, "mll", sign=True))
     # two epochs; two seconds are no minute; no accuracy in sample on Omniglot
-    expected = ["A", "25", "2", "0", *numbers, "·", "·", "·", "*"]
-    assert [line.split() for line in starred] == [expected]
-    for line in set(lines[2:]) - set(starred):
+    expected = ["A", "25", "2", "0", *numbers, "·", "·", "·"]
+    assert [line.split() for line in ran] == [expected]
+    for line in set(lines[2:]) - set(ran):
         words = line.split()
         assert words[2:4] + words[5:] == ["·"] * 7
     write(tmp_path, Job("omniglot", "pca", preset="book"))
@@ -277,3 +275,117 @@ def test_compact_has_one_line_a_row(tmp_path):
         len(comparison.compact(comparison.rows("omniglot", results=tmp_path)).splitlines())
         == 2 + 34
     )
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def seeded(results, seed, **changes):
+    """A at d = 25 from this seed, with the metrics and other fields given."""
+    value = values(job(seed=seed))
+    value["metrics"] |= changes.pop("metrics", {})
+    ledger.write(ledger.Entry.checked({**value, **changes}), results)
+
+
+def test_an_error_by_digit_is_taken_where_it_is_and_estimated_where_it_is_not(tmp_path):
+    count = {"knn_out_queries": 320_000}
+    share = {"knn_out": 0.8}
+    binomial = (0.8 * 0.2 / 320_000) ** 0.5
+    seeded(tmp_path, 0, metrics=share, standard_errors={"knn_out": binomial}, evaluation=count)
+    row = comparison.rows("mnist", 25, tmp_path).set_index("label").loc["A"]
+    assert row["knn_out_se"] == pytest.approx(binomial) and not row["grouped"]  # nothing to go by
+    by_digit = {"standard_errors": {"knn_out": 3 * binomial}, "metrics": share}
+    made = values(job(model="vae"))
+    made["metrics"] |= share
+    made |= {"standard_errors": by_digit["standard_errors"]}
+    made["evaluation"] = {**count, "knn_out_groups": 10_000}
+    ledger.write(ledger.Entry.checked(made), tmp_path)
+    table = comparison.rows("mnist", 25, tmp_path).set_index("label")
+    assert table.loc["VAE", "knn_out_se"] == 3 * binomial and table.loc["VAE", "grouped"]
+    assert table.loc["A", "knn_out_se"] == pytest.approx(3 * binomial)
+    assert not table.loc["A", "grouped"]
+    again = {"knn_out_again": {"value": 0.8, "standard_error": 0.007}}
+    seeded(tmp_path, 0, metrics=share, further=again, evaluation=count)
+    row = comparison.rows("mnist", 25, tmp_path).set_index("label").loc["A"]
+    assert row["knn_out_se"] == 0.007 and row["grouped"]
+
+
+@pytest.mark.parametrize(
+    "evaluation, further, expected",
+    [
+        ({}, {}, 0.5),  # an older entry: sampling 0.3 and, from the ELBO, images 0.4
+        ({}, {"mll_again": {"value": 90.0, "standard_error": 0.6}}, 0.6),
+        ({"mll_sampling_error": 0.2}, {}, 0.3),
+    ],
+)
+def test_the_error_of_the_likelihood_has_the_test_images_in_it(
+    tmp_path, evaluation, further, expected
+):
+    errors = {"mll": 0.3, "elbo": 0.4}
+    seeded(tmp_path, 0, standard_errors=errors, evaluation=evaluation, further=further)
+    row = comparison.rows("mnist", 25, tmp_path).set_index("label").loc["A"]
+    assert row["mll_se"] == pytest.approx(expected)
+    assert row["mll_sampling"] == evaluation.get("mll_sampling_error", 0.3)
+
+
+def test_averages_are_means_over_seeds_with_the_error_between_them(tmp_path):
+    for seed, share in enumerate((0.6, 0.7, 0.8)):
+        seeded(tmp_path, seed, metrics={"knn_out": share}, standard_errors={"knn_out": 0.03})
+    write(tmp_path, job(model="vae"))
+    write(tmp_path, job("shorter", seed=4))
+    assert comparison.spread("knn_out", "mnist", tmp_path) == (pytest.approx(0.1), 2)
+    table = comparison.averages(tmp_path).set_index(["dataset", "label", "nominal"])
+    row = table.loc[("mnist", "A", 25)]
+    assert row["knn_out"] == pytest.approx(0.7) and row["seeds"] == 3
+    student = 4.302653 / 1.959964  # of two degrees of freedom
+    assert row["knn_out_se"] == pytest.approx((0.03**2 + (student * 0.1) ** 2 / 3) ** 0.5, rel=1e-6)
+    # a row with one seed borrows the spread
+    alone = table.loc[("mnist", "VAE", 25)]
+    assert alone["seeds"] == 1
+    assert alone["mll_se"] >= 0.25
+    # single runs are what they were
+    single = comparison.rows("mnist", 25, tmp_path).set_index("label")
+    assert single.loc["A", "knn_out"] == 0.6
+
+
+def test_the_spread_is_pooled_over_all_data_sets_where_its_own_is_thin(tmp_path):
+    for dataset, shares in (("mnist", (0.5, 0.7)), ("fashion-mnist", (0.4, 0.4, 0.4))):
+        for seed, share in enumerate(shares):
+            value = values(Job(dataset, "tvae", "A", preset="book", seed=seed))
+            value["metrics"]["knn_out"] = share
+            ledger.write(ledger.Entry.checked(value), tmp_path)
+    own, freedom = comparison.spread("knn_out", "fashion-mnist", tmp_path)
+    assert own == pytest.approx(0, abs=1e-12) and freedom == 2
+    assert comparison.spread("knn_out", "mnist", tmp_path) == (pytest.approx((0.02 / 3) ** 0.5), 3)
+    assert comparison.spread("c1", "omniglot", tmp_path)[1] == 3
+    empty = comparison.spread("knn_out", "mnist", tmp_path / "nothing")
+    assert empty[1] == 0 and pd.isna(empty[0])
+
+
+def test_the_walk_is_the_distance_from_a_line_over_the_second_half(tmp_path):
+    steps = [1.0, -1.0, 1.0, -1.0]
+    curve = [{"epoch": k + 1, "test_nllx0": 99.0, "test_kl0": 5.0} for k in range(4)]
+    curve += [
+        {"epoch": k + 5, "test_nllx0": 80.0 - k + s, "test_kl0": 20.0 + k - s}
+        for k, s in enumerate(steps)
+    ]
+    seeded(tmp_path, 0, curve=curve)
+    entry = comparison.best("mnist", "A", 25, tmp_path)
+    # a line through +1 −1 +1 −1 has the slope −0.4: squares of 0.4, 1.2, 1.2, 0.4
+    assert comparison.walk(entry, "nllx0") == pytest.approx((3.2 / 2) ** 0.5)
+    assert comparison.walk(entry, "kl0") == pytest.approx((3.2 / 2) ** 0.5)
+    assert comparison.walk(entry, "elbo") == comparison.walk(entry, "mll")
+    assert comparison.walk(entry, "mll") == pytest.approx(0, abs=1e-9)
+    assert pd.isna(comparison.walk(entry, "knn_out"))
+    table = comparison.averages(tmp_path).set_index(["dataset", "label", "nominal"])
+    assert table.loc[("mnist", "A", 25), "seeds"] == 1
+
+
+def test_a_part_of_a_data_set_and_other_experiments_never_stand_for_a_row(tmp_path):
+    value = values(job())
+    value["data"]["train"]["note"] = "138 characters of 5 alphabets, not the full set"
+    ledger.write(ledger.Entry.checked(value), tmp_path)
+    for tag in ("eight-alphabets", "no-action", "view-kl", "tie", "three-times"):
+        write(tmp_path, job(tag))
+    assert comparison.best("mnist", "A", 25, tmp_path) is None
+    assert comparison.schedules(tmp_path) == []

@@ -15,39 +15,38 @@ from matplotlib.patches import Rectangle
 from scipy import stats
 from sklearn.metrics import ConfusionMatrixDisplay
 
-from tvae import data
 from tvae.data import Dataset
 from tvae.evaluation.sample_efficiency import Curve
-from tvae.evaluation.statistics import Estimate, direction
+from tvae.evaluation.statistics import Estimate
 from tvae.experiments import figures
+from tvae.files import AnyPath
 from tvae.paper import claims, comparison
-
-#: Where a number may come from: the paper's tables, our ledger, or the measurement at hand.
-SOURCES = ("paper", "ledger", "here")
-_TITLES = {name: data.entry(name).title for name in ("mnist", "fashion-mnist")}
-
+from tvae.runs import ledger
+from tvae.runs.name import RunName
 
 # --- tables and sentences -----------------------------------------------------------------------
 
 
-def knn_table(rows: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
-    """The paper's Table 2 with our runs beside it, as text; empty where there is no number.
+def knn_table(rows: pd.DataFrame, dataset: str, labels: Sequence[str]) -> pd.DataFrame:
+    """The paper's Table 2 for one data set with our runs beside it, as text; empty where nothing is.
 
     Args:
-        rows: from `comparison.rows`, of MNIST and Fashion-MNIST.
+        rows: from `comparison.rows`.
         labels: which rows of each dimension, in this order.
 
     Returns:
-        A row for each dimension and label that has any number, raw pixels (784) last; for each data
-        set the columns in and out of sample, paper and ours, and the epochs of our run.
+        A row for each dimension and label that has any number, raw pixels (784) last. Columns: in
+        sample, paper and ours; out of sample, paper and ours; ours on AffNIST centred and normalised by
+        moments; the epochs of our run.
     """
+    part = rows[rows["dataset"] == dataset].set_index(["nominal", "label"])
     columns = {}
-    for dataset, title in _TITLES.items():
-        part = rows[rows["dataset"] == dataset].set_index(["nominal", "label"])
-        for metric, what in (("knn_in", "in"), ("knn_out", "out")):
-            columns[title, f"{what}, paper"] = part[f"{metric}_paper"].map("{:.2f}".format)
-            columns[title, f"{what}, ours"] = part[metric].map("{:.3f}".format)
-        columns[title, "epochs"] = part["epochs"].map("{:.0f}".format)
+    for metric, what in (("knn_in", "in"), ("knn_out", "out")):
+        columns[f"{what}, paper"] = part[f"{metric}_paper"].map("{:.2f}".format)
+        columns[f"{what}, ours"] = part[metric].map("{:.3f}".format)
+    for name in comparison.FURTHER:
+        columns[name.removeprefix("knn_out_")] = part[name].map("{:.3f}".format)
+    columns["epochs"] = part["epochs"].map("{:.0f}".format)
     table = pd.DataFrame(columns).replace("nan", "").fillna("").rename_axis(index=["d", "model"])
     table = table[(table != "").any(axis=1)]
     order = [(d, label) for d in (*comparison.DIMENSIONS, 0) for label in labels]
@@ -70,31 +69,36 @@ def leads(rows: pd.DataFrame, dataset: str, first: str, second: str, d: int = 25
     )
 
 
-def minus(first: pd.Series, second: pd.Series) -> pd.Series:
-    """The difference of two such leads, errors (`<source> s.e.`) added in squares."""
-    found = first - second
-    for name in found.index:
-        if name.endswith("s.e."):
-            found[name] = float(np.hypot(first[name], second[name]))
+# --- curves -------------------------------------------------------------------------------------
+
+
+def stored_curves(path: AnyPath | None = None) -> dict[tuple[str, str], Curve]:
+    """Accuracy against anchors at the paper's scale, as `scripts/sample_efficiency.py` stored it.
+
+    Keys are (data set, label), those of pixels ("", "pixels"). The file lies in the ledger.
+    """
+    place = ledger.folder() / "sample_efficiency.csv" if path is None else path
+    rows, found = pd.read_csv(place, comment="#"), {}
+    for name, part in rows.groupby("name", sort=False):
+        grid = part.pivot(index="subsample", columns="anchors", values="accuracy")
+        run = None if name == "pixels" else RunName.parse(str(name))
+        key = ("", "pixels") if run is None else (run.dataset, run.label)
+        found[key] = Curve(tuple(map(int, grid.columns)), torch.tensor(grid.to_numpy()))
     return found
 
 
-def verdict(claim: str, differences: Mapping[str, float]) -> str:
-    """A claim and, for each source, whether its difference is positive.
+def crossing(first: Curve, second: Curve) -> tuple[list[int], list[int]]:
+    """With how many anchors the first curve is clearly below the second, and with how many above.
 
-    Args:
-        differences: source (`SOURCES`) to value; `<source> s.e.` is its standard error, if any.
+    Clearly: zero lies outside the 95 % band of the difference, or the band has no width because all
+    subsamples are the whole.
     """
-    answers = []
-    for name in SOURCES:
-        if name in differences:
-            value, error = differences[name], differences.get(f"{name} s.e.", 0.0)
-            word = {1: "yes", 0: "undecided", -1: "no"}[direction(value, error)]
-            answers.append(f"{name} {'no number' if np.isnan(value + error) else word}")
-    return f"{claim}: {', '.join(answers)}"
-
-
-# --- curves -------------------------------------------------------------------------------------
+    low, high = first.minus(second).band()
+    sizes = first.sizes
+    return (
+        [m for m, upper in zip(sizes, high.tolist(), strict=True) if upper < 0],
+        [m for m, lower in zip(sizes, low.tolist(), strict=True) if lower > 0],
+    )
 
 
 def draw_curves(
@@ -121,52 +125,22 @@ def draw_curves(
             figures.curve(ax, sizes, curve.accuracy[:, :upto], label, ("se", student))
 
 
-def draw_dimensions(
-    ax: Axes,
-    pca: Mapping[int, Curve],
-    curves: Mapping[str, Curve],
-    sizes: Sequence[int],
-    title: str,
-    *,
-    dash: str = "-",
-    filled: bool = True,
-) -> None:
-    """Accuracy against dimension: a line of PCA, ending in pixels, for each number of anchors.
+def draw_normalised(ax: Axes, rows: pd.DataFrame, labels: Sequence[str]) -> list[str]:
+    """Accuracy on AffNIST as it is, centred, and normalised by moments, a line for each label.
 
-    Args:
-        pca: dimension to curve.
-        curves: label to curve, pixels among them; all others are marks at d = 25.
-        sizes: numbers of anchors, few first: a thin line for the first, a thick one for the last.
-        title: the data set that PCA and encoders were trained on.
-        filled: whether the marks are.
+    `rows` are those of one data set and dimension, from `comparison.rows`. Returns the labels that have
+    been measured so.
     """
-    for number, m in enumerate(sizes):
-        last = number == len(sizes) - 1
-        line = [float(curve.mean[curve.sizes.index(m)]) for curve in pca.values()]
-        line.append(float(curves["pixels"].mean[curves["pixels"].sizes.index(m)]))
-        look = {**figures.look("PCA"), "linestyle": dash, "lw": 2.4 if last else 1.0, "marker": "."}
-        ax.plot((*pca, 784), line, **{**look, "label": f"PCA of {title}, {m:,} anchors"})
-        for label, curve in curves.items():
-            if label == "pixels":
-                continue
-            mark = {**figures.look(label), "linestyle": "", "ms": 8}
-            mark["markerfacecolor"] = mark["color"] if filled else "white"
-            mark["label"] = f"{label} of {title}" if last else None
-            ax.plot(25, float(curve.mean[curve.sizes.index(m)]), **mark)
-    ax.set(xscale="log", xlabel="dimension d", ylabel="accuracy on AffNIST")
-    ax.legend(fontsize=7.5)
-
-
-def draw_storage(ax: Axes, curves: Mapping[tuple[str, int], Curve]) -> None:
-    """Accuracy against the numbers to store, anchors times dimension; keys are (label, d)."""
-    dashes = iter((":", "--", "-."))
-    for (label, d), curve in curves.items():
-        look = figures.look(label)
-        if label == "PCA":
-            look |= {"linestyle": next(dashes, "--"), "label": f"PCA, d = {d}"}
-        ax.plot([d * m for m in curve.sizes], curve.mean.numpy(), **look)
-    ax.set(xscale="log", xlabel="numbers stored (anchors × d)")
-    ax.legend()
+    shown, columns = [], ("knn_out", *comparison.FURTHER)
+    for label in labels:
+        row = rows[rows["label"] == label]
+        if len(row) == 1 and not row[list(columns)].isna().any(axis=None):
+            found = [Estimate(*row.iloc[0][[name, f"{name}_se"]]) for name in columns]
+            figures.intervals(ax, range(3), found, label)
+            shown.append(label)
+    ax.set_xticks(range(3), ("as it is", "centred", "moments"))
+    ax.set(xlim=(-0.3, 2.3), xlabel="AffNIST", ylabel="accuracy on AffNIST")
+    return shown
 
 
 def draw_by_distance(
@@ -311,25 +285,3 @@ def pose_ratios(
         return float((given[what][which] - asked[what][:, None]).norm(dim=-1).mean())
 
     return {what: apart(what, index) / apart(what, chance) for what in asked}
-
-
-def centred(images: torch.Tensor) -> torch.Tensor:
-    """Images (N, C, H, W) moved by whole pixels until the centre of mass lies in the middle.
-
-    What leaves the image on one side enters it on the other, so that ink is neither lost nor made.
-    """
-    ink = images.double().sum(1)  # (N, H, W)
-    mass = ink.sum((1, 2)).clamp(min=1e-12)
-    number, channels, height, width = images.shape
-    index = []
-    for length, axis in ((height, 2), (width, 1)):
-        at = torch.arange(length, dtype=torch.float64)
-        shift = ((length - 1) / 2 - (ink.sum(axis) * at).sum(1) / mass).round().long()
-        index.append((torch.arange(length) - shift[:, None]) % length)
-    down, across = index
-    return images[
-        torch.arange(number)[:, None, None, None],
-        torch.arange(channels)[None, :, None, None],
-        down[:, None, :, None],
-        across[:, None, None, :],
-    ]

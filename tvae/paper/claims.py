@@ -3,7 +3,8 @@
 A claim consists of comparisons: this number minus that one should be positive, or the two should
 agree to within a margin. A comparison holds, or does not, if its difference is clear of the border
 (`tvae.evaluation.statistics.direction`: the 95 % interval leaves it out); otherwise, and where a number
-is missing, it is not decided.
+is missing, it is not decided. A claim of agreement can also fail to the credit of what it is about: two
+numbers are too far apart, and the first is the better one.
 
     gains = [Comparison("A − VAE+", 0.06, 0.004), Comparison("M − VAE+", math.nan)]
     judge(gains).verdict           # 'holds': what was run holds, and what is missing is named
@@ -20,6 +21,7 @@ from tvae.evaluation.statistics import BITS, CLEAR, direction
 
 HOLDS = "holds"
 FAILS = "does not hold"
+BETTER = "fails because better"
 OPEN = "not decided here"
 _VERDICTS = {1: HOLDS, 0: OPEN, -1: FAILS}
 
@@ -30,12 +32,14 @@ class Comparison:
 
     `error` is the standard error of the difference. A difference that is not a number stands for a
     run that is missing; an error that is not a number for a difference whose error is not known.
+    `better` says which sign of the difference is to the credit of the first, 0 if neither is.
     """
 
     what: str
     difference: float
     error: float = 0.0
     within: float | None = None
+    better: int = 0
 
     @property
     def run(self) -> bool:
@@ -44,13 +48,14 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """`HOLDS`, `FAILS` or `OPEN`."""
+        """`HOLDS`, `FAILS`, `BETTER` or `OPEN`."""
         if self.within is None:
             return _VERDICTS[direction(self.difference, self.error)]
         room = self.within - abs(self.difference)  # how far on the good side of the border
         # at the border itself a claim of agreement holds, where one of a difference is open
         at_border = math.isclose(room, CLEAR * self.error, abs_tol=BITS)
-        return HOLDS if at_border else _VERDICTS[direction(room, self.error)]
+        found = HOLDS if at_border else _VERDICTS[direction(room, self.error)]
+        return BETTER if found == FAILS and self.better * self.difference > 0 else found
 
     def text(self, digits: int = 3) -> str:
         """`A − VAE+: +0.058 ± 0.004`."""
@@ -70,12 +75,14 @@ class Judgement:
     failing: int
     undecided: int
     missing: tuple[str, ...]
+    better: int = 0  # of those that fail, how many because the first number is the better one
 
     def __str__(self) -> str:
         count = self.holding + self.failing + self.undecided
         told = f"{self.verdict} ({self.reason})" if self.reason else self.verdict
         if count > 1:
             told += f"; {self.holding} of {count} comparisons hold, {self.failing} do not"
+            told += f" ({self.better} because better)" if self.better else ""
         return told + (
             f"; no runs to compare: {', '.join(self.missing)}" if self.missing and count else ""
         )
@@ -84,23 +91,25 @@ class Judgement:
 def judge(comparisons: Iterable[Comparison]) -> Judgement:
     """A claim holds if all its comparisons that were run do, and fails if one of them fails.
 
-    It is not decided if none was run, or if none fails but some lie within the error.
+    It is not decided if none was run, or if none fails but some lie within the error. If all that
+    fail do so because the first number is better, so does the claim.
     """
     given = list(comparisons)
     if not given:
         raise ValueError("A claim needs at least one comparison.")
     run = [c for c in given if c.run]
     verdicts = [c.verdict for c in run]
-    holding, failing, undecided = (verdicts.count(v) for v in (HOLDS, FAILS, OPEN))
+    holding, undecided, better = (verdicts.count(v) for v in (HOLDS, OPEN, BETTER))
+    failing = verdicts.count(FAILS) + better
     verdict, reason = HOLDS, ""
     if not run:
         verdict, reason = OPEN, "run missing"
     elif failing:
-        verdict = FAILS
+        verdict = BETTER if failing == better else FAILS
     elif undecided:
         verdict, reason = OPEN, "difference within error"
     missing = tuple(c.what for c in given if not c.run)
-    return Judgement(verdict, reason, holding, failing, undecided, missing)
+    return Judgement(verdict, reason, holding, failing, undecided, missing, better)
 
 
 def rounding(digits: int) -> float:
@@ -129,14 +138,16 @@ def compare(
     *,
     sign: int = 1,
     within: float | None = None,
+    better: int = 0,
     nominal: int = 25,
 ) -> Comparison:
     """`sign` times (`one` minus `two`) in `metric`, with the error of the difference of two estimates.
 
-    `tables` are those of `comparison.rows` for one schedule each, the longest training first: runs
-    are compared only with runs that were trained alike, for as long as both of them have been. With
-    `metric` "knn_out_paper", say, it is the difference of what the paper prints, with the error that
-    rounding makes.
+    `tables` are those of `comparison.rows` (single runs) or `comparison.averages` (means over seeds, with
+    the error between them) for one schedule each, the longest training first: runs are compared only
+    with runs that were trained alike, for as long as both of them have been. With `metric`
+    "knn_out_paper", say, it is the difference of what the paper prints, with the error that rounding
+    makes.
     """
     what = f"{one} − {two}" if sign > 0 else f"{two} − {one}"
     for table in [tables] if isinstance(tables, pd.DataFrame) else tables:
@@ -149,8 +160,8 @@ def compare(
             error = math.hypot(a[f"{metric}_se"], b[f"{metric}_se"])
             if not pd.isna(a["epochs"]):
                 what += f" after {a['epochs']:.0f} epochs"
-        return Comparison(what, float(sign * (a[metric] - b[metric])), error, within)
-    return Comparison(what, math.nan, math.nan, within)
+        return Comparison(what, float(sign * (a[metric] - b[metric])), error, within, better)
+    return Comparison(what, math.nan, math.nan, within, better)
 
 
 def printed(
