@@ -41,10 +41,16 @@ ALT = {
     "circle, short of the one point and beyond the other.",
     ("tau-strength", "triplet"): "A digit, its two views by rotation either way, both larger than "
     "the digit itself, and the one followed by the other: upright again, and larger still.",
-    ("tau-anchors", "mnist"): "Accuracy of nearest neighbours against the number of labelled images, "
+    (
+        "tau-anchors",
+        "mnist",
+    ): "Accuracy of nearest neighbours against the number of labelled images, "
     "from a hundred to 320,000 on a logarithmic axis, for raw pixels, PCA and the codes of models "
     "trained on MNIST. The line of the pixels begins below that of M, crosses it and ends highest.",
-    ("tau-walk", "mnist"): "NLL of test images against KL0 after each epoch, a path for each model, "
+    (
+        "tau-walk",
+        "mnist",
+    ): "NLL of test images against KL0 after each epoch, a path for each model, "
     "over dotted lines on which the sum of both is the same. The T-VAEs go to and fro along these "
     "lines; VAE and VAE+ go down across them.",
 }
