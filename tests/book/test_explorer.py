@@ -709,7 +709,7 @@ def test_charts_follow_their_sliders(browser: Browser, site: Path, width: int) -
     page = opened(context, (site / "book" / "charts.html").as_uri(), CHARTS)
     anchors, walk = export_explorer.anchors(), export_explorer.walk()
     # by keyboard: from 1,000 to 2,000 labelled images
-    page.get_by_label("Labelled images").focus()
+    page.get_by_role("slider", name="Labelled images").focus()
     page.keyboard.press("ArrowRight")
     line = next(c for c in anchors["datasets"]["mnist"]["lines"] if c["name"] == "M")
     place = anchors["anchors"].index(2000)
@@ -722,14 +722,14 @@ def test_charts_follow_their_sliders(browser: Browser, site: Path, width: int) -
     pixels = next(c for c in anchors["datasets"]["mnist"]["lines"] if c["name"] == "pixels")
     after = next(k for k, n in enumerate(anchors["anchors"]) if n >= needed)
     assert pixels["accuracy"][after - 1] <= line["accuracy"][place] <= pixels["accuracy"][after]
-    page.get_by_label("Labelled images").fill("11")
+    page.get_by_role("slider", name="Labelled images").fill("11")
     assert "nothing here beats the raw pixels" in text.inner_text()
     page.locator(".tau-anchors select").select_option("fashion-mnist")
     assert page.locator(".tau-anchors tbody tr").count() == len(
         anchors["datasets"]["fashion-mnist"]["lines"]
     )
     # the epoch; a nat is equally long on both axes
-    page.get_by_label("Epoch").fill("12")
+    page.get_by_role("slider", name="Epoch").fill("12")
     a = next(c for c in walk["datasets"]["mnist"]["lines"] if c["name"] == "A")
     row = page.locator(".tau-walk tbody tr").first.inner_text()
     assert row.split() == [

@@ -177,7 +177,7 @@ def test_description_is_the_first_paragraph_in_plain_text(pages: ModuleType) -> 
     text = pages.description(document, "")
     assert text == "An action takes r(z, τ⁻¹) to the code of x₂"
     long = pages.description(paragraphs("many words, " * 40), "")
-    assert len(long) <= pages.LENGTH + 2 and long.endswith("words …")
+    assert len(long) <= pages.LENGTH + 2 and long.endswith(" many …")
     assert pages.description(None, "otherwise") == "otherwise"
 
 
@@ -192,7 +192,8 @@ def test_first_cells_become_one_line(pages: ModuleType) -> None:
     def cell(source: str, *classes: str) -> nodes.container:
         made = nodes.container(nb_element="cell_code", classes=["cell", *classes])
         made["hide_mode"] = "input"
-        return made + nodes.literal_block(source, source)
+        made.append(nodes.literal_block(source, source))
+        return made
 
     cells = [
         cell("%pip", "tag_setup"), cell("seed = 0", "tag_parameters"),

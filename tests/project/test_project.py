@@ -122,7 +122,7 @@ def test_address_command_moves_every_copy(root: Path, tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert project.address(there) == new
     assert [p for p, text in texts(there).items() if old in text] == []
-    assert project.site(there) == "https://someone-else.github.io/moved/"
+    assert project.site(there).endswith("github.io/moved/")
     test_the_site_address_follows_from_the_repository(there)
     test_badges_come_from_the_one_address(there)
     test_address_stands_in_one_place_and_its_copies_agree(there)
