@@ -4,7 +4,7 @@
 
 `pyproject.toml` is the one place that decides it. The set-up cell of each chapter, the README and
 the citation file cannot read it from there, so this script rewrites them; the site and the Colab
-buttons read it when the site is built.
+buttons read it when the site is built. The site's own address, on GitHub Pages, follows from it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,18 @@ def check(address: str) -> str:
     return address
 
 
+def pages(address: str) -> str:
+    """Return where GitHub Pages publishes the site of the repository at `address`."""
+    owner, repository = address.removeprefix("https://github.com/").split("/")
+    return f"https://{owner.lower()}.github.io/{repository}/"
+
+
 def _replace(path: Path, old: str, new: str) -> bool:
     text = path.read_text(encoding="utf-8")
-    # Also as "name/repository" within a Colab link.
+    # Also as "name/repository" within the links of Colab and of the badges.
     short = [a.removeprefix("https://github.com/") for a in (old, new)]
-    changed = text.replace(old, new).replace(f"/github/{short[0]}/", f"/github/{short[1]}/")
+    changed = text.replace(pages(old), pages(new)).replace(old, new)
+    changed = changed.replace(f"/{short[0]}/", f"/{short[1]}/")
     if changed == text:
         return False
     temporary = path.with_name(f".{path.name}.part")

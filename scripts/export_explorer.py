@@ -5,7 +5,7 @@
 Written are, into one folder: the scripts of `book/_explorer` and its library; for each model of
 `MODELS` a script with its weights in half precision; for each data set a script with images of its
 test set; a catalogue of all that; and the still images that readers without JavaScript see. The
-small live figures of the chapters come with it.
+small live figures of the chapters come with it, two of them with numbers from the ledger's folder.
 `scripts/render.py` calls this for every site it renders.
 
 Weights and images are scripts, not data files, since a page opened from a disk (`file://`) may load
@@ -28,12 +28,15 @@ import matplotlib
 matplotlib.use("agg")
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import project
 import torch
 from torch import Tensor, nn
 
 import tvae
 from tvae.experiments import figures
+from tvae.runs import ledger
+from tvae.runs.name import RunName
 from tvae.transforms import Parameters, Triplets, get_family, homographies, warp
 
 #: The released models of the page; the first is the one a visitor meets. Each name begins with
@@ -45,6 +48,8 @@ ACTIONS = ("A", "M", "MA", "T", "N")
 FAMILIES = ("rotation", "tilt", "shear", "translation", "scale")
 PER_CLASS = 6  # images of each class
 SIZE = 28
+EPOCHS = 20  # of the runs whose paths are shown
+WALKERS = ("A", "M", "T", "N^R", "VAE+", "VAE")
 SOURCE = project.BOOK / "_explorer"
 
 
@@ -306,6 +311,85 @@ def strength() -> plt.Figure:
     return figure
 
 
+def line(label: str, **numbers: list[float]) -> dict[str, Any]:
+    """A line of a chart: its name on the page, its looks as in all figures, its numbers."""
+    look = figures.look(label)
+    return {
+        "name": label.replace("^R", "ᴿ"),
+        "colour": look["color"],
+        "dashed": "linestyle" in look,
+        **numbers,
+    }
+
+
+def anchors() -> dict[str, Any]:
+    """Accuracy by the number of labelled images: mean and deviation over the subsamples."""
+    rows = pd.read_csv(ledger.folder() / "sample_efficiency.csv", comment="#")
+    found = rows.groupby(["name", "anchors"])["accuracy"].agg(["mean", "std"]).round(4)
+    datasets = {}
+    for dataset, title in DATASETS.items():
+        lines = []
+        for label in ("pixels", "M", "N^R", "A", "VAE+", "PCA", "VAE"):
+            d = 26 if label == "M" else 25
+            name = label if label == "pixels" else f"{dataset}-{label.replace('^', '')}-{d}"
+            if name in found.index.levels[0]:
+                one = found.loc[name]
+                numbers = {"accuracy": one["mean"].tolist(), "spread": one["std"].tolist()}
+                lines.append(line(label, **numbers))
+        datasets[dataset] = {"label": title, "lines": lines}
+    return {"anchors": sorted(rows["anchors"].unique().tolist()), "datasets": datasets}
+
+
+def walk() -> dict[str, Any]:
+    """NLL of x0 and KL0 on the test images after every epoch, from the ledger's runs of 20 epochs."""
+    runs = {
+        (c.dataset, RunName.of(c).label): entry.curve
+        for entry in ledger.entries()
+        if (c := entry.configuration).preset == "book"
+        and (c.seed, c.tag, len(entry.curve)) == (0, "", EPOCHS)
+        and c.d in (25, 26)
+    }
+    datasets = {}
+    for dataset, title in DATASETS.items():
+        lines = [
+            line(
+                label,
+                nll=[round(epoch["test_nllx0"] or 0.0, 2) for epoch in curve],
+                kl=[round(epoch["test_kl0"] or 0.0, 2) for epoch in curve],
+            )
+            for label in WALKERS
+            if (curve := runs.get((dataset, label)))
+        ]
+        datasets[dataset] = {"label": title, "lines": lines}
+    return {"epochs": EPOCHS, "datasets": datasets}
+
+
+def chart(kind: str, content: dict[str, Any]) -> plt.Figure:
+    """What a chart shows first, as a still image."""
+    figures.use_style()
+    figure, ax = plt.subplots(figsize=(5.6, 4.4))
+    for one in content["datasets"]["mnist"]["lines"]:
+        style = {"color": one["colour"], "linestyle": "--" if one["dashed"] else "-"}
+        name = one["name"].replace("ᴿ", "$^R$")
+        if kind == "anchors":
+            ax.plot(content["anchors"], one["accuracy"], label=name, **style)
+        else:
+            ax.plot(one["kl"][2:], one["nll"][2:], marker=".", linewidth=1, **style)
+            ax.plot(one["kl"][-1:], one["nll"][-1:], "o", color=one["colour"])
+            ax.annotate(name, (one["kl"][-1], one["nll"][-1]), (0, -13), textcoords="offset points")
+    if kind == "anchors":
+        ax.set(xscale="log", xlabel="labelled images", ylabel="accuracy")
+        ax.legend()
+    else:
+        ax.set(xlabel="KL$_0$ (nats)", ylabel="NLL of $x_0$ (nats)", aspect="equal")
+        ax.margins(0.06)
+        (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+        for total in range(5 * int((left + low) // 5 + 1), int(right + high), 5):
+            ax.plot([left, right], [total - left, total - right], ":", color="#888888", linewidth=1)
+        ax.set(xlim=(left, right), ylim=(low, high))
+    return figure
+
+
 def export(folder: Path) -> None:
     """Write everything into `folder`, which is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -332,6 +416,9 @@ def export(folder: Path) -> None:
         "trained": Triplets().families,
     }
     hand_over(folder / "catalogue.js", "catalogue", "all", catalogue)
+    charts = {"anchors": anchors(), "walk": walk()}
+    for name, content in charts.items():
+        hand_over(folder / "figures" / f"{name}.js", "figure", name, content)
     (folder / "stills").mkdir()
     stills = {
         "explorer-full": still(10),
@@ -339,6 +426,7 @@ def export(folder: Path) -> None:
         "plane-A": plane("A"),
         "plane-M": plane("M"),
         "strength-triplet": strength(),
+        **{f"{name}-mnist": chart(name, content) for name, content in charts.items()},
     }
     for name, figure in stills.items():
         figure.savefig(folder / "stills" / f"{name}.png", format="png", dpi=120)

@@ -1,13 +1,16 @@
-"""Make the picture of the README from the images that come with the package.
+"""Make the picture of the README, and the one that social networks show of every page.
 
     python scripts/picture.py
 
-Six images, each between its two views: two digits, two garments, two characters.
+The README's: six images, each between its two views: two digits, two garments, two characters. The
+other: a digit between its views, and what its τ makes of other digits; `scripts/render.py` puts it
+beside the pages. Both are made from the images and the weights that come with the package.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import matplotlib
 
@@ -46,10 +49,41 @@ def draw() -> plt.Figure:
     return figure
 
 
+def card() -> plt.Figure:
+    """1200 by 630 pixels: the title, and one τ read off a digit and given to five others."""
+    figures.use_style()
+    model = tvae.pretrained("mnist-A-25")
+    data = tvae.data.load("mnist", "test", source="embedded")
+    chosen = [int(torch.nonzero(data.labels == k)[0]) for k in (7, 1, 5, 3, 9, 4)]
+    x = data.floats(chosen)
+    own = tvae.Triplets().replay(x[:1], Parameters.of("shear", [[25.0, 0.0]]))
+    with torch.no_grad():
+        _, tau = model.infer(own.x1, own.x2)
+        z, _ = model.encode(x[1:])
+        there, back = model.decode(model.act(z, tau)), model.decode(model.act_inverse(z, tau))
+    figure = plt.figure(figsize=(12, 6.3), dpi=100, facecolor="white", layout="none")
+    figure.text(0.05, 0.83, "The T-VAE book", fontsize=50, fontweight="bold", va="center")
+    words = "what was done to one image, read off it and done to others"
+    figure.text(0.05, 0.71, words, fontsize=24, va="center", color="#333333")
+    triplet = figure.add_axes((0.05, 0.06, 0.19, 0.55))
+    figures.image_grid(torch.cat([own.x1, own.x0, own.x2]), 1, ax=triplet)
+    triplet.set_anchor("W")
+    others = figure.add_axes((0.35, 0.06, 0.6, 0.55))
+    figures.image_grid(torch.cat([there, x[1:], back]), 5, ax=others)
+    others.set_anchor("E")
+    figure.text(0.27, 0.335, "→ τ →", fontsize=44, ha="center", va="center", color="#0072B2")
+    return figure
+
+
+def write(figure: plt.Figure, path: Path, dpi: int = 100) -> None:
+    """Write a figure as PNG."""
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=dpi)
+    plt.close(figure)
+
+
 def main() -> int:
-    figure = draw()
-    with atomic_path(PICTURE) as temporary:
-        figure.savefig(temporary, format="png", dpi=120)
+    write(draw(), PICTURE, dpi=120)
     print(f"wrote {PICTURE.relative_to(project.ROOT)}")
     return 0
 

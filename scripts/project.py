@@ -29,6 +29,11 @@ def address(root: Path = ROOT) -> str:
     return str(metadata(root)["urls"]["Repository"])
 
 
+def site(root: Path = ROOT) -> str:
+    """Return the public address of the rendered book, with a slash at its end."""
+    return str(metadata(root)["urls"]["Documentation"])
+
+
 def version(root: Path = ROOT) -> str:
     """Return the version of the package, without a leading v."""
     return str(metadata(root)["version"])

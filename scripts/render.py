@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import export_explorer
+import picture
 import project
 
 SOURCES = ("_config.yml", "_toc.yml", "pyproject.toml")
@@ -48,6 +49,7 @@ def render(source: Path, output: Path) -> int:
     if status == 0:
         # after the pages, since jupyter-book would load scripts of its own folder on every page
         export_explorer.export(output / "_build" / "html" / "_explorer")
+        picture.write(picture.card(), output / "_build" / "html" / "_static" / "preview.png")
     return status
 
 

@@ -1,7 +1,9 @@
 /* Small live figures for the chapters.
 
      <div class="tau-plane" data-form="A"></div>             z and τ that fit two codes best, A or M
-     <div class="tau-strength" data-form="triplet"></div>    a triplet, its strength, the way there and back */
+     <div class="tau-strength" data-form="triplet"></div>    a triplet, its strength, the way there and back
+     <div class="tau-anchors" data-form="mnist"></div>       accuracy against the number of labelled images
+     <div class="tau-walk" data-form="mnist"></div>          NLL against KL₀, epoch by epoch, and equal ELBOs */
 "use strict";
 
 (() => {
@@ -235,8 +237,210 @@
     }
   }
 
+  /* ---- Charts: lines in a frame, a slider, and a table that says where the lines are ---- */
+
+  const thousands = (n) => n.toLocaleString("en");
+  const SHARE = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 0 });
+  const share = (v) => SHARE.format(v);
+  const ink = (colour) => (colour === "#000000" || colour === "#333333" ? "currentColor" : colour);
+
+  class Chart {
+    constructor(mount) {
+      this.mount = mount;
+      this.id = `tau-chart${count++}`;
+      this.state = { dataset: mount.dataset.form, step: null };
+    }
+
+    async start() {
+      const status = element("p", { className: "tau-status", role: "status" });
+      this.mount.append(status);
+      try {
+        await script(`figures/${this.file}.js`);
+      } catch (error) {
+        status.textContent = `${error.message} The image above stays as it is.`;
+        return;
+      }
+      this.data = received.figure[this.file];
+      this.state.step = this.first();
+      this.build();
+      this.mount.classList.add("tau-live");
+      new ResizeObserver(() => this.show()).observe(this.frame);
+      this.show();
+    }
+
+    build() {
+      const select = element("select", { id: `${this.id}-dataset`, onchange: () => this.change({ dataset: select.value }) });
+      for (const [key, { label }] of Object.entries(this.data.datasets)) select.append(element("option", { value: key }, label));
+      select.value = this.state.dataset;
+      const field = element("div", { className: "tau-field" }, element("label", { htmlFor: select.id }, "Models trained on"), select);
+      const [low, high] = this.range();
+      this.slider = slider(`${this.id}-step`, this.sliderLabel, low, high, 1, (step) => this.change({ step }));
+      this.svg = draw("svg", { class: "tau-chart-drawing", role: "img" });
+      this.frame = element("div", { className: "tau-chart-frame" }, this.svg);
+      this.text = element("p", { className: "tau-note", role: "status" });
+      this.table = element("table", { className: "tau-table" });
+      const hint = element("p", { className: "tau-hint" }, this.hint);
+      this.mount.append(
+        element("div", { className: "tau-panel tau-chart-panel" },
+          element("div", {}, field, this.frame), element("div", {}, this.slider.row, this.text, this.table, hint)),
+      );
+    }
+
+    change(update) {
+      Object.assign(this.state, update);
+      this.show();
+    }
+
+    get lines() {
+      return this.data.datasets[this.state.dataset].lines;
+    }
+
+    /* An empty frame with room for the axes, in pixels; `x` and `y` place a value. */
+    axes(width, height, xs, ys, xTicks, yTicks, xLabel, yLabel) {
+      const [left, right, top, bottom] = [44, 12, 10, 42];
+      const place = ([low, high], from, to) => (v) => from + ((v - low) / (high - low)) * (to - from);
+      const x = place(xs, left, width - right), y = place(ys, height - bottom, top);
+      this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      this.svg.setAttribute("height", height);
+      const clip = `${this.id}-clip`, inner = { x: left, y: top, width: width - left - right, height: height - top - bottom };
+      const parts = [draw("defs", {}, draw("clipPath", { id: clip }, draw("rect", inner))), draw("rect", { ...inner, class: "tau-chart-box" })];
+      for (const [value, text] of xTicks)
+        parts.push(draw("line", { x1: x(value), x2: x(value), y1: top, y2: height - bottom, class: "tau-grid" }),
+          draw("text", { x: x(value), y: height - bottom + 14 }, text));
+      for (const [value, text] of yTicks)
+        parts.push(draw("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), class: "tau-grid" }),
+          draw("text", { x: left - 6, y: y(value), class: "tau-tick-y" }, text));
+      const middle = (top + height - bottom) / 2;
+      parts.push(draw("text", { x: (left + width - right) / 2, y: height - 8 }, xLabel),
+        draw("text", { transform: `translate(10 ${middle}) rotate(-90)` }, yLabel));
+      const content = draw("g", { "clip-path": `url(#${clip})` });
+      this.svg.replaceChildren(...parts, content);
+      return { x, y, content, left, right: width - right, top, bottom: height - bottom };
+    }
+
+    path(points, line, name = "tau-line") {
+      const d = points.map(([x, y], k) => `${k ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+      return draw("path", { d, class: name + (line.dashed ? " tau-dashed" : ""), stroke: ink(line.colour) });
+    }
+
+    /* The rows of the table: a line's colour and name, and what there is to say of it. */
+    write(head, rows) {
+      const row = (tag, cells, scope) => element("tr", {}, ...cells.map((c, k) => element(k ? tag : "th", { scope: k ? scope : scope || "row" }, c)));
+      const body = rows.map(([line, ...cells]) => {
+        const mark = element("span", { className: "tau-swatch" + (line.dashed ? " tau-dashed" : "") });
+        mark.style.borderColor = ink(line.colour);
+        const name = element("span", {}, mark, line.name);
+        return row("td", [name, ...cells]);
+      });
+      this.table.replaceChildren(element("thead", {}, row("th", head, "col")), element("tbody", {}, ...body));
+    }
+
+    show() {
+      const width = Math.max(260, Math.min(this.frame.clientWidth, 560));
+      this.draw(width);
+      this.svg.setAttribute("aria-label", this.describe());
+    }
+  }
+
+  /* The number of labelled images against accuracy: chapter 16. */
+  class Anchors extends Chart {
+    file = "anchors";
+    sliderLabel = "Labelled images";
+    hint = "Five nearest neighbours on distorted digits (AffNIST). Spread: standard deviation over 20 draws of the labelled images.";
+    first = () => this.data.anchors.indexOf(1000);
+    range = () => [0, this.data.anchors.length - 1];
+    describe = () => `Accuracy against the number of labelled images, from ${thousands(this.data.anchors[0])} to ` +
+      `${thousands(this.data.anchors.at(-1))}, one line for each representation. ${this.text.textContent}`;
+
+    draw(width) {
+      const { anchors } = this.data, { step } = this.state, n = anchors[step];
+      const ends = [Math.log10(anchors[0]), Math.log10(anchors.at(-1))];
+      const ticks = [100, 1000, 10_000, 100_000].map((v) => [Math.log10(v), thousands(v)]);
+      const { x, y, content, top, bottom } = this.axes(width, 330, ends, [0.1, 0.95], ticks,
+        [0.2, 0.4, 0.6, 0.8].map((v) => [v, v.toFixed(1)]), "labelled images", "accuracy");
+      content.append(draw("line", { x1: x(Math.log10(n)), x2: x(Math.log10(n)), y1: top, y2: bottom, class: "tau-marker" }));
+      for (const line of this.lines)
+        content.append(this.path(line.accuracy.map((a, k) => [x(Math.log10(anchors[k])), y(a)]), line));
+      for (const line of this.lines)
+        content.append(draw("circle", { cx: x(Math.log10(n)), cy: y(line.accuracy[step]), r: 4, class: "tau-dot", fill: ink(line.colour) }));
+      this.slider.set(step, thousands(n));
+      const order = [...this.lines].sort((a, b) => b.accuracy[step] - a.accuracy[step]);
+      this.write(["", "accuracy", "spread"], order.map((line) =>
+        [line, line.accuracy[step].toFixed(3), line.spread[step] ? `± ${line.spread[step].toFixed(3)}` : "–"]));
+      this.text.textContent = this.say(order, step, n);
+    }
+
+    say([best, second], step, n) {
+      const pixels = this.lines.find((line) => line.name === "pixels");
+      const start = `With ${thousands(n)} labelled images, `;
+      if (best === pixels)
+        return `${start}nothing here beats the raw pixels: ${share(best.accuracy[step])} of the answers are right. ` +
+          `${second.name} comes next with ${share(second.accuracy[step])}.`;
+      const { anchors } = this.data, goal = best.accuracy[step], after = pixels.accuracy.findIndex((a) => a >= goal);
+      const [low, high] = [pixels.accuracy[after - 1], pixels.accuracy[after]];
+      const needed = anchors[after - 1] * (anchors[after] / anchors[after - 1]) ** ((goal - low) / (high - low));
+      this.needed = needed;
+      return `${start}${best.name} is right most often: ${share(goal)} of the answers. Raw pixels are right for ` +
+        `${share(pixels.accuracy[step])}; to do as well they need about ${thousands(Number(needed.toPrecision(2)))}.`;
+    }
+  }
+
+  /* NLL against KL₀ by epoch, over lines of equal sum: chapter 13. */
+  class Walk extends Chart {
+    file = "walk";
+    sliderLabel = "Epoch";
+    hint = "On the dotted lines the sum, the ELBO, is the same; less is better. The last eight epochs stand out.";
+    first = () => this.data.epochs;
+    range = () => [2, this.data.epochs];
+    describe = () => `NLL of x₀ against KL₀ on test images after each epoch, a path for each model, over lines on which ` +
+      `their sum, the ELBO, is the same. ${this.text.textContent}`;
+
+    draw(width) {
+      const { step } = this.state, FROM = 2; // the first epochs would set the scale for all others
+      const RECENT = 8; // epochs that stand out
+      const seen = (key) => this.lines.flatMap((line) => line[key].slice(FROM));
+      const bounds = (values) => [Math.floor(Math.min(...values)) - 1, Math.ceil(Math.max(...values)) + 1];
+      const [xs, ys] = [bounds(seen("kl")), bounds(seen("nll"))];
+      const marks = ([low, high]) => Array.from({ length: 40 }, (_, k) => 5 * (Math.ceil(low / 5) + k))
+        .filter((v) => v <= high).map((v) => [v, String(v)]);
+      // one nat is as long on either axis, so that equal sums lie on lines of 45 degrees
+      const height = 52 + ((width - 56) * (ys[1] - ys[0])) / (xs[1] - xs[0]);
+      const { x, y, content } = this.axes(width, height, xs, ys, marks(xs), marks(ys), "KL₀ (nats)", "NLL of x₀ (nats)");
+      for (let sum = 5 * Math.ceil((xs[0] + ys[0]) / 5); sum < xs[1] + ys[1]; sum += 5) {
+        content.append(draw("line", { x1: x(xs[0]), y1: y(sum - xs[0]), x2: x(xs[1]), y2: y(sum - xs[1]), class: "tau-level" }));
+        const at = Math.min(xs[1] - 0.8, sum - ys[0] - 0.8); // near its lower end
+        if (at > xs[0] + 2)
+          content.append(draw("text", { x: x(at) - 5, y: y(sum - at) - 7, class: "tau-level-text" }, String(sum)));
+      }
+      for (const line of this.lines) {
+        const points = line.nll.slice(0, step).map((v, k) => [x(line.kl[k]), y(v)]);
+        const recent = Math.max(0, points.length - RECENT);
+        content.append(this.path(points.slice(0, recent + 1), line, "tau-line tau-past"), this.path(points.slice(recent), line));
+        for (const [cx, cy] of points.slice(recent)) content.append(draw("circle", { cx, cy, r: 1.8, fill: ink(line.colour) }));
+        const [cx, cy] = points.at(-1);
+        content.append(draw("circle", { cx, cy, r: 5, class: "tau-dot", fill: ink(line.colour) }));
+      }
+      let free = 0; // names above everything else, and beside each other
+      for (const line of [...this.lines].sort((a, b) => a.kl[step - 1] - b.kl[step - 1])) {
+        const at = Math.max(x(line.kl[step - 1]), free);
+        content.append(draw("text", { x: at, y: y(line.nll[step - 1]) + 16, class: "tau-name" }, line.name));
+        free = at + 9 + 4 * line.name.length;
+      }
+      this.slider.set(step, `${step} of ${this.data.epochs}`);
+      const now = ({ nll, kl }, k = step - 1) => [nll[k], kl[k], nll[k] + kl[k]];
+      this.write(["", "NLL", "KL₀", "sum"], this.lines.map((line) => [line, ...now(line).map((v) => v.toFixed(1))]));
+      const moves = (line) => now(line).map((v, k) => signed(v - now(line, step - 2)[k], 1));
+      const [a, vae] = ["A", "VAE"].map((name) => moves(this.lines.find((line) => line.name === name)));
+      this.text.textContent =
+        `From epoch ${step - 1} to ${step}, A's NLL moved by ${a[0]} nats and its KL₀ by ${a[1]}, their sum by ${a[2]}. ` +
+        `VAE: ${vae[0]}, ${vae[1]} and ${vae[2]}.`;
+    }
+  }
+
   window.TauFigures = [];
   const keep = (figure) => (TauFigures.push(figure), figure);
   whenNear(".tau-plane", (mount) => keep(new Plane(mount)));
   whenNear(".tau-strength", (mount) => keep(new Strength(mount)));
+  whenNear(".tau-anchors", (mount) => keep(new Anchors(mount)));
+  whenNear(".tau-walk", (mount) => keep(new Walk(mount)));
 })();

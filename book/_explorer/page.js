@@ -10,7 +10,7 @@ const TauPage = (() => {
 
   /* ---- Loading ---- */
 
-  const received = { backend: {}, catalogue: {}, images: {}, model: {} };
+  const received = { backend: {}, catalogue: {}, figure: {}, images: {}, model: {} };
   const loading = new Map();
 
   function script(path) {

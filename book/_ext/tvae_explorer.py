@@ -5,6 +5,8 @@ A page holds an empty mount, in Markdown or in a Markdown cell of a notebook:
     <div class="tau-explorer" data-form="full"></div>       the τ explorer; or data-form="compact"
     <div class="tau-plane" data-form="A"></div>             what A makes of two codes; or data-form="M"
     <div class="tau-strength" data-form="triplet"></div>    a triplet and its strength
+    <div class="tau-anchors" data-form="mnist"></div>       accuracy by the number of labelled images
+    <div class="tau-walk" data-form="mnist"></div>          NLL and KL0 by epoch, lines of equal ELBO
 
 It is filled here, and only pages with a mount get the stylesheet and the scripts. The files
 themselves are made and put beside the pages by `scripts/export_explorer.py`; they are not in
@@ -39,8 +41,19 @@ ALT = {
     "circle, short of the one point and beyond the other.",
     ("tau-strength", "triplet"): "A digit, its two views by rotation either way, both larger than "
     "the digit itself, and the one followed by the other: upright again, and larger still.",
+    (
+        "tau-anchors",
+        "mnist",
+    ): "Accuracy of nearest neighbours against the number of labelled images, "
+    "from a hundred to 320,000 on a logarithmic axis, for raw pixels, PCA and the codes of models "
+    "trained on MNIST. The line of the pixels begins below that of M, crosses it and ends highest.",
+    (
+        "tau-walk",
+        "mnist",
+    ): "NLL of test images against KL0 after each epoch, a path for each model, "
+    "over dotted lines on which the sum of both is the same. The T-VAEs go to and fro along these "
+    "lines; VAE and VAE+ go down across them.",
 }
-SCRIPTS = {"tau-explorer": "explorer.js", "tau-plane": "figures.js", "tau-strength": "figures.js"}
 NOSCRIPT = (
     "This figure can be played with, but JavaScript is off in this browser. The image above is what "
     "it shows first."
@@ -56,7 +69,7 @@ def fill(body: str, base: str) -> str:
         if not form or (kind, form[1]) not in ALT:
             known = ", ".join(f'{k} with data-form="{f}"' for k, f in ALT)
             raise ValueError(f"There is no live figure {found[0]}; there are {known}.")
-        scripts[SCRIPTS[kind]] = None
+        scripts["explorer.js" if kind == "tau-explorer" else "figures.js"] = None
         still = f"{base}/stills/{kind.removeprefix('tau-')}-{form[1]}.png"
         return (
             f'<div class="{kind}"{found["rest"]}>'

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlparse
 import project
 import pytest
 import render
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, sync_playwright
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -89,6 +90,55 @@ WIDE = """
 }
 """
 
+# What a table, an output or a formula that is too wide for its column does: with everything unfolded,
+# it may neither be cut off nor stick out, but has to scroll, with a bar that is there all the time.
+CUT = """
+() => {
+  const column = document.querySelector('.bd-article');
+  if (!column) return [];
+  column.querySelectorAll('details').forEach(d => d.open = true);
+  const edge = column.getBoundingClientRect().right, found = [];
+  for (const e of column.querySelectorAll('table, pre, img, svg, div.math, .output')) {
+    if (e.closest('.tau-panel') || !e.checkVisibility()) continue;
+    let box = e;
+    while (box !== column && getComputedStyle(box).overflowX === 'visible') box = box.parentElement;
+    const over = box === column ? e.getBoundingClientRect().right - edge
+      : box.scrollWidth - box.clientWidth;
+    if (over <= 1) continue;
+    const style = getComputedStyle(box), lines = ['Top', 'Bottom']
+      .reduce((sum, side) => sum + parseFloat(style[`border${side}Width`]), 0);
+    const bar = box.offsetHeight - box.clientHeight - lines;
+    if (box !== column && ['auto', 'scroll'].includes(style.overflowX) && bar > 3) continue;
+    found.push(`${e.tagName}.${e.className}, ${over.toFixed(0)} pixels too wide: ` +
+      e.textContent.trim().slice(0, 60));
+  }
+  return found.slice(0, 5);
+}
+"""
+
+# Thousands of coloured words of code and of letters in formulas look like a few: of each kind one is
+# left, so that axe looks at a page for a second and not for ten.
+THINNED = """
+() => {
+  const known = new Set();
+  for (const e of document.querySelectorAll('.highlight span')) {
+    const kind = `${e.className} in ${e.parentElement.className}`;
+    if (known.has(kind) && !e.children.length) e.replaceWith(...e.childNodes);
+    known.add(kind);
+  }
+  document.querySelectorAll('.highlight pre').forEach(e => e.normalize());
+  [...document.querySelectorAll('mjx-container')].slice(10).forEach(e => e.remove());
+}
+"""
+
+PREVIEW = """
+() => Object.fromEntries([...document.head.querySelectorAll('meta[content]')]
+  .map(m => [m.getAttribute('property') || m.name, m.content]))
+"""
+
+THEME = """theme => { document.documentElement.dataset.mode = theme;
+  document.documentElement.dataset.theme = theme; }"""
+
 
 @dataclass
 class Seen:
@@ -108,6 +158,11 @@ class Seen:
     wide: dict[int, list[str]] = field(default_factory=dict)
     faint: dict[str, list[str]] = field(default_factory=dict)
     themes: list[str] = field(default_factory=list)
+    cut: dict[int, list[str]] = field(default_factory=dict)
+    preview: dict[str, str] = field(default_factory=dict)
+    folds: list[str] = field(default_factory=list)
+    figures: int = 0
+    barriers: dict[str, list[str]] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="module")
@@ -182,20 +237,40 @@ def look(page: Page, address: str, name: str) -> Seen:
     seen.anchors = page.evaluate("() => [...document.querySelectorAll('[id]')].map(e => e.id)")
     seen.colab = [link for link in seen.links if "colab.research.google.com" in link]
     seen.downloads = [link for link in seen.links if link.endswith(".ipynb")]
+    seen.preview = page.evaluate(PREVIEW)
+    seen.folds = page.locator("details.tvae-setup:not([open])").all_inner_texts()
+    figures = page.locator("img.tau-still").all()
+    for figure in figures:  # they begin to live when they come near the screen
+        figure.locator("..").scroll_into_view_if_needed()
+    page.wait_for_function(
+        "n => document.querySelectorAll('.tau-live').length === n", arg=len(figures), timeout=90_000
+    )
+    seen.figures = len(figures)
+    # colours change over time; without this the measurement could fall into the middle
+    still = "*, ::before, ::after { animation: none !important; transition: none !important; }"
+    page.add_style_tag(content=still)
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 844})
+        seen.cut[width] = page.evaluate(CUT)
         for theme in ("light", "dark"):
-            page.evaluate(
-                """theme => { document.documentElement.dataset.mode = theme;
-                document.documentElement.dataset.theme = theme; }""",
-                theme,
-            )
-            # colours change over time; without this the measurement could fall into the middle
-            page.add_style_tag(content="*, ::before, ::after { transition: none !important; }")
+            page.evaluate(THEME, theme)
             seen.wide.setdefault(width, []).extend(page.evaluate(WIDE))
             if width == 1280:
                 seen.faint[theme] = page.evaluate(CONTRAST)
             seen.themes.append(page.evaluate("() => getComputedStyle(document.body).color"))
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.evaluate(THINNED)
+    for theme in ("light", "dark"):
+        page.evaluate(THEME, theme)
+        # style sheets are not fetched a second time: the one rule that asks for it is about turned phones
+        options: dict[str, Any] = {"resultTypes": ["violations"], "preload": False}
+        if theme == "dark":  # all other rules are about what both themes share
+            options["runOnly"] = ["color-contrast"]
+        seen.barriers[theme] = [
+            f"{v['id']} ({v['impact']}): {v['nodes'][0]['html'][:120]}"
+            for v in Axe().run(page, options=options).response["violations"]
+            if v["impact"] in ("serious", "critical")
+        ]
     page.close()
     return seen
 
@@ -207,7 +282,11 @@ def visited(html: Path, address: str) -> dict[str, Seen]:
     # index.html only leads on to the first chapter, see the last test
     names = [n for n in names if not n.startswith("_static/") and n != "index.html"]
     with sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        browser = tools.chromium.launch(
+            executable_path=str(CHROMIUM),
+            args=["--no-sandbox"],
+            ignore_default_args=["--hide-scrollbars"],
+        )
         context = browser.new_context()
         found = {name: look(context.new_page(), address, name) for name in names}
         browser.close()
@@ -266,6 +345,42 @@ def test_every_image_has_a_real_alt_text(visited: dict[str, Seen]) -> None:
 def test_no_page_scrolls_sideways(visited: dict[str, Seen]) -> None:
     wide = {(n, w): e for n, s in visited.items() for w, e in s.wide.items() if e}
     assert wide == {}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_what_is_too_wide_scrolls_visibly(visited: dict[str, Seen], width: int) -> None:
+    assert {n: s.cut[width] for n, s in visited.items() if s.cut[width]} == {}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_barrier(visited: dict[str, Seen], theme: str) -> None:
+    """No serious or critical violation, with all live figures alive."""
+    assert {n: s.barriers[theme] for n, s in visited.items() if s.barriers[theme]} == {}
+    for name in ("explorer", "01_welcome", "06_triplets", "07_additive", "08_rotations"):
+        assert visited[f"book/{name}.html"].figures == 1
+
+
+def test_first_cells_are_one_folded_line(visited: dict[str, Seen]) -> None:
+    for path in project.chapters():
+        (fold,) = visited[f"book/{path.stem}.html"].folds
+        assert fold.startswith("Set-up, parameters") and "\n" not in fold.strip(), path.name
+
+
+def test_every_page_has_a_preview(visited: dict[str, Seen], html: Path) -> None:
+    site, said = project.site(), {}
+    for name, seen in visited.items():
+        shown = seen.preview
+        assert shown["og:url"] == site + name
+        assert shown["og:title"] and shown["og:title"] == shown["twitter:title"]
+        text = shown["og:description"]
+        assert text == shown["description"] == shown["twitter:description"]
+        assert 40 <= len(text) <= 250 and not re.search(r"[\\${}<>]", text), (name, text)
+        assert shown["twitter:card"] == "summary_large_image"
+        for kind in ("og:image", "twitter:image"):
+            assert (html / shown[kind].removeprefix(site)).is_file()
+        said[name] = text
+    chapters = [said[f"book/{path.stem}.html"] for path in project.chapters()]
+    assert len(set(chapters)) == len(chapters), "each chapter has its own description"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -57,6 +57,8 @@ def site(tmp_path_factory: pytest.TempPathFactory, extension: ModuleType, one_th
         "compact": '<div class="tau-explorer" data-form="compact"></div>',
         "figures": '<div class="tau-plane" data-form="A"></div><div class="tau-plane" data-form="M">'
         '</div><div class="tau-strength" data-form="triplet"></div>',
+        "charts": '<div class="tau-anchors" data-form="mnist"></div>'
+        '<div class="tau-walk" data-form="mnist"></div>',
     }
     for name, mount in mounts.items():
         (folder / "book" / f"{name}.html").write_text(
@@ -109,6 +111,7 @@ def phone(browser: Browser) -> Iterator[BrowserContext]:
 
 EXPLORER = "() => window.TauExplorer?.mounts[0]?.results"
 FIGURES = "() => window.TauFigures?.length === 3 && TauFigures.every((f) => f.text?.textContent)"
+CHARTS = FIGURES.replace("3", "2")
 
 
 def opened(context: BrowserContext, url: str, ready: str = EXPLORER) -> Page:
@@ -576,13 +579,17 @@ def test_a_model_that_does_not_come_is_reported(desk: BrowserContext, address: s
 
 
 @needs_chromium
-@pytest.mark.parametrize("form", ["full", "compact", "figures"])
-def test_without_javascript_there_is_a_still_image(browser: Browser, site: Path, form: str) -> None:
+@pytest.mark.parametrize(
+    "form, count", [("full", 1), ("compact", 1), ("figures", 3), ("charts", 2)]
+)
+def test_without_javascript_there_is_a_still_image(
+    browser: Browser, site: Path, form: str, count: int
+) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / "book" / f"{form}.html").as_uri())
     stills = page.locator("img.tau-still").all()
-    assert len(stills) == (3 if form == "figures" else 1)
+    assert len(stills) == count
     for still, said in zip(stills, page.locator("noscript p").all(), strict=True):
         box = still.bounding_box()
         assert box and box["width"] > 300 and box["height"] > 150
@@ -671,6 +678,73 @@ def test_strength_shows_what_the_way_back_leaves(phone: BrowserContext, site: Pa
     page.wait_for_function("() => TauFigures[2].state.image === 6")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
     assert page.seen == []  # type: ignore[attr-defined]
+
+
+def test_charts_hold_what_was_measured() -> None:
+    """The exported numbers against the ledger's folder, and the words of the stills against them."""
+    folder = tvae.runs.ledger.folder()
+    lines = [t for t in (folder / "sample_efficiency.csv").read_text().splitlines() if t[0] != "#"]
+    found = export_explorer.anchors()
+    chart = {line["name"]: line for line in found["datasets"]["mnist"]["lines"]}
+    for name, row in (("pixels", "pixels"), ("Nᴿ", "mnist-NR-25"), ("M", "mnist-M-26")):
+        values = [float(t.split(",")[3]) for t in lines if t.startswith(f"{row},1000,")]
+        assert len(values) == 20
+        place = found["anchors"].index(1000)
+        assert abs(chart[name]["accuracy"][place] - sum(values) / 20) < 1e-4
+    m, pixels = chart["M"]["accuracy"], chart["pixels"]["accuracy"]
+    assert pixels[0] < m[0] and pixels[-1] > max(c["accuracy"][-1] for c in chart.values()) - 1e-9
+    # the T-VAEs go along lines of equal sum, the others across: by the paths' second halves
+    paths = export_explorer.walk()
+    assert {line["name"] for line in paths["datasets"]["mnist"]["lines"]} >= {"A", "VAE", "VAE+"}
+    for line in paths["datasets"]["mnist"]["lines"]:
+        nll, kl = (torch.tensor(line[key]).diff()[9:] for key in ("nll", "kl"))
+        along = float((nll - kl).abs().sum() / (nll + kl).abs().sum())
+        assert len(line["nll"]) == paths["epochs"] and (along > 3) == ("VAE" not in line["name"])
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 390])
+def test_charts_follow_their_sliders(browser: Browser, site: Path, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    page = opened(context, (site / "book" / "charts.html").as_uri(), CHARTS)
+    anchors, walk = export_explorer.anchors(), export_explorer.walk()
+    # by keyboard: from 1,000 to 2,000 labelled images
+    page.get_by_role("slider", name="Labelled images").focus()
+    page.keyboard.press("ArrowRight")
+    line = next(c for c in anchors["datasets"]["mnist"]["lines"] if c["name"] == "M")
+    place = anchors["anchors"].index(2000)
+    row = page.locator(".tau-anchors tr", has_text="M").first.inner_text()
+    assert f"{line['accuracy'][place]:.3f}" in row
+    text = page.locator(".tau-anchors [role=status].tau-note")
+    assert text.inner_text().startswith("With 2,000 labelled images, M is right most often")
+    # as many as the pixels are said to need do bring them as far
+    needed = page.evaluate("() => TauFigures[0].needed")
+    pixels = next(c for c in anchors["datasets"]["mnist"]["lines"] if c["name"] == "pixels")
+    after = next(k for k, n in enumerate(anchors["anchors"]) if n >= needed)
+    assert pixels["accuracy"][after - 1] <= line["accuracy"][place] <= pixels["accuracy"][after]
+    page.get_by_role("slider", name="Labelled images").fill("11")
+    assert "nothing here beats the raw pixels" in text.inner_text()
+    page.locator(".tau-anchors select").select_option("fashion-mnist")
+    assert page.locator(".tau-anchors tbody tr").count() == len(
+        anchors["datasets"]["fashion-mnist"]["lines"]
+    )
+    # the epoch; a nat is equally long on both axes
+    page.get_by_role("slider", name="Epoch").fill("12")
+    a = next(c for c in walk["datasets"]["mnist"]["lines"] if c["name"] == "A")
+    row = page.locator(".tau-walk tbody tr").first.inner_text()
+    assert row.split() == [
+        "A",
+        *(f"{v:.1f}" for v in (a["nll"][11], a["kl"][11], a["nll"][11] + a["kl"][11])),
+    ]
+    level = page.locator(".tau-walk .tau-level").first
+    run, rise = (
+        abs(float(level.get_attribute(f"{k}2") or 0) - float(level.get_attribute(f"{k}1") or 0))
+        for k in "xy"
+    )
+    assert abs(run - rise) < 0.02 * run
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    assert page.seen == []  # type: ignore[attr-defined]
+    context.close()
 
 
 # ---- What the page says

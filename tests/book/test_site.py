@@ -11,8 +11,12 @@ from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
+import picture
 import pytest
 import render
+from docutils import nodes
+from docutils.utils import new_document
+from PIL import Image
 from repository import FLOOR
 
 import tvae
@@ -20,14 +24,22 @@ import tvae
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def extension(root: Path) -> ModuleType:
-    path = root / "book" / "_ext" / "tvae_site.py"
-    specification = importlib.util.spec_from_file_location("tvae_site", path)
+def load(root: Path, name: str) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(name, root / f"book/_ext/{name}.py")
     assert specification and specification.loader
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def extension(root: Path) -> ModuleType:
+    return load(root, "tvae_site")
+
+
+@pytest.fixture(scope="module")
+def pages(root: Path) -> ModuleType:
+    return load(root, "tvae_pages")
 
 
 def test_every_module_has_its_place(extension: ModuleType, root: Path) -> None:
@@ -144,3 +156,70 @@ def test_staging_takes_the_executed_chapters(root: Path, tmp_path: Path) -> None
         assert copy.read_text() == f"executed {path.stem}"
     assert (tmp_path / "source" / "book" / "status.json").read_text() == "{}"
     assert (tmp_path / "source" / "_config.yml").is_file()
+
+
+# ---- What every page gets
+
+
+def paragraphs(*texts: str) -> nodes.document:
+    document = new_document("page")
+    document += nodes.section(
+        "", nodes.title("", "Title"), *(nodes.paragraph("", t) for t in texts)
+    )
+    return document
+
+
+def test_description_is_the_first_paragraph_in_plain_text(pages: ModuleType) -> None:
+    document = paragraphs("Too short.", "An action takes ")
+    document[0][2] += nodes.math("", r"r_\chi(z, \tau^{-1})")
+    document[0][2] += nodes.Text(" to the code of ")
+    document[0][2] += nodes.math("", r"x_2")
+    text = pages.description(document, "")
+    assert text == "An action takes r(z, τ⁻¹) to the code of x₂"
+    long = pages.description(paragraphs("many words, " * 40), "")
+    assert len(long) <= pages.LENGTH + 2 and long.endswith(" many …")
+    assert pages.description(None, "otherwise") == "otherwise"
+
+
+def test_tags_are_escaped_and_absolute(pages: ModuleType) -> None:
+    found = pages.tags("book/x", 'A "title" & more', "text", "https://where/it/is/")
+    assert 'content="A &quot;title&quot; &amp; more"' in found
+    assert '"https://where/it/is/book/x.html"' in found
+    assert f'"https://where/it/is/{pages.IMAGE}"' in found
+
+
+def test_first_cells_become_one_line(pages: ModuleType) -> None:
+    def cell(source: str, *classes: str) -> nodes.container:
+        made = nodes.container(nb_element="cell_code", classes=["cell", *classes])
+        made["hide_mode"] = "input"
+        made.append(nodes.literal_block(source, source))
+        return made
+
+    cells = [
+        cell("%pip", "tag_setup"), cell("seed = 0", "tag_parameters"),
+        cell("import torch"), cell("x = 1"), cell("from torch import nn"),
+    ]  # fmt: skip
+    document = new_document("page")
+    document += nodes.section("", nodes.paragraph("", "before"), *cells)
+    pages.fold(None, document)
+    kinds = [type(node).__name__ for node in document[0]]
+    assert kinds == ["paragraph", "raw", *["container"] * 3, "raw", *["container"] * 2]
+    assert "imports</summary>" in document[0][1].astext()
+    assert ["hide_mode" in c for c in cells] == [False, False, False, True, True]
+
+
+def test_mended_tags(pages: ModuleType) -> None:
+    assert "aria-label" in pages.mend('<summary><span class="toctree-toggle"></span></summary>')
+    lines = pages.mend("<dl>\n<dd><em>a</em>,</dd>\n<dd><em>b</em>,</dd>\n</dl>")
+    assert "<dd>" not in lines and lines.count('"sig-line"') == 2
+    real = '<dl class="py function">\n<dt>f</dt>\n<dd>text</dd>\n</dl>'
+    assert pages.mend(real) == real
+    index = "All modules for which code is available<ul><li>a</li>\n<ul><li>a.b</li>\n</ul><li>c</li></ul>"
+    assert ElementTree.fromstring(f"<p>{pages.mend(index)}</p>").find("ul/li/ul/li") is not None
+
+
+def test_preview_image_has_the_size_that_is_announced(pages: ModuleType, tmp_path: Path) -> None:
+    picture.write(picture.card(), tmp_path / "card.png")
+    with Image.open(tmp_path / "card.png") as image:
+        assert image.size == pages.IMAGE_SIZE
+    assert (tmp_path / "card.png").stat().st_size < 1e6

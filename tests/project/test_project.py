@@ -77,6 +77,32 @@ def test_address_stands_in_one_place_and_its_copies_agree(root: Path) -> None:
         assert sum(c.source.count(short) for c in notebook.cells) == 1, path.name
 
 
+def test_the_site_address_follows_from_the_repository(root: Path) -> None:
+    import address
+
+    assert project.site(root) == address.pages(project.address(root))
+    holders = {p for p, text in texts(root).items() if project.site(root).split("//")[1] in text}
+    assert holders == {Path("pyproject.toml"), Path("README.md")}
+
+
+def test_badges_come_from_the_one_address(root: Path) -> None:
+    head = (root / "README.md").read_text(encoding="utf-8").split("\n\n")[1]
+    badges = re.findall(r"\[!\[([^]]+)\]\(([^)]+)\)\]\(([^)]+)\)", head)
+    assert [name.split(":")[0] for name, _, _ in badges] == [
+        "checks",
+        "site",
+        "Open in Colab",
+        "licence",
+    ]
+    address = project.address(root)
+    for (_, image, _), workflow in zip(badges, ("checks", "site"), strict=False):
+        assert image == f"{address}/actions/workflows/{workflow}.yml/badge.svg"
+        assert (root / ".github" / "workflows" / f"{workflow}.yml").is_file()
+    assert badges[0][2].startswith(address) and badges[1][2] == project.site(root)
+    assert f"/github/{address.removeprefix('https://github.com/')}/blob/main/" in badges[2][2]
+    assert badges[3][2] == "LICENSE" and project.metadata(root)["license"] in badges[3][1]
+
+
 def copy(root: Path, target: Path) -> Path:
     """A copy of the project's files."""
     for path in tracked(root):
@@ -96,6 +122,9 @@ def test_address_command_moves_every_copy(root: Path, tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert project.address(there) == new
     assert [p for p, text in texts(there).items() if old in text] == []
+    assert project.site(there).endswith("github.io/moved/")
+    test_the_site_address_follows_from_the_repository(there)
+    test_badges_come_from_the_one_address(there)
     test_address_stands_in_one_place_and_its_copies_agree(there)
     # a second time there is nothing left to do
     again = subprocess.run(command, cwd=there, capture_output=True, text=True)
