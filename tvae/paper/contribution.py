@@ -20,8 +20,6 @@ from tvae.paper import comparison
 from tvae.runs import ledger
 from tvae.runs.name import RunName
 
-__all__ = ["METRICS", "VARIANTS", "effects", "table"]
-
 #: What is compared; the accuracies on normalised images where they were measured.
 METRICS = ("knn_out", "knn_out_centred", "knn_out_moments", "knn_in", "nllx0", "kl0", "mll")
 #: Each variant by the label and the tag of its runs. The first four are the 2×2 table.
