@@ -354,8 +354,8 @@ def walk() -> dict[str, Any]:
         lines = [
             line(
                 label,
-                nll=[round(epoch["test_nllx0"], 2) for epoch in curve],
-                kl=[round(epoch["test_kl0"], 2) for epoch in curve],
+                nll=[round(float(epoch["test_nllx0"] or 0), 2) for epoch in curve],
+                kl=[round(float(epoch["test_kl0"] or 0), 2) for epoch in curve],
             )
             for label in WALKERS
             if (curve := runs.get((dataset, label)))
