@@ -340,6 +340,13 @@ def anchors() -> dict[str, Any]:
     return {"anchors": sorted(rows["anchors"].unique().tolist()), "datasets": datasets}
 
 
+def number(value: float | None) -> float:
+    """A recorded number to two digits; an epoch without one cannot be drawn."""
+    if value is None:
+        raise ValueError("An epoch in the ledger lacks its numbers on the test images.")
+    return round(value, 2)
+
+
 def walk() -> dict[str, Any]:
     """NLL of x0 and KL0 on the test images after every epoch, from the ledger's runs of 20 epochs."""
     runs = {
@@ -354,8 +361,8 @@ def walk() -> dict[str, Any]:
         lines = [
             line(
                 label,
-                nll=[round(epoch["test_nllx0"] or 0.0, 2) for epoch in curve],
-                kl=[round(epoch["test_kl0"] or 0.0, 2) for epoch in curve],
+                nll=[number(epoch["test_nllx0"]) for epoch in curve],
+                kl=[number(epoch["test_kl0"]) for epoch in curve],
             )
             for label in WALKERS
             if (curve := runs.get((dataset, label)))

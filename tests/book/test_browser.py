@@ -243,7 +243,7 @@ def look(page: Page, address: str, name: str) -> Seen:
     for figure in figures:  # they begin to live when they come near the screen
         figure.locator("..").scroll_into_view_if_needed()
     page.wait_for_function(
-        "n => document.querySelectorAll('.tau-live').length === n", arg=len(figures), timeout=90_000
+        "n => document.querySelectorAll('.tau-live').length === n", arg=len(figures)
     )
     seen.figures = len(figures)
     # colours change over time; without this the measurement could fall into the middle
@@ -288,6 +288,7 @@ def visited(html: Path, address: str) -> dict[str, Seen]:
             ignore_default_args=["--hide-scrollbars"],
         )
         context = browser.new_context()
+        context.set_default_timeout(300_000)  # a busy machine is no fault of the site
         found = {name: look(context.new_page(), address, name) for name in names}
         browser.close()
     return found
