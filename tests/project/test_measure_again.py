@@ -7,6 +7,7 @@ import sys
 
 import measure_again
 import pytest
+import release_weights
 import torch
 from ledgers import values
 
@@ -39,11 +40,11 @@ def test_only_what_is_lacking_is_asked_for():
 
 
 def test_released_weights_are_those_of_this_very_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(released, "_folder", lambda folder: tmp_path / "released")
+    monkeypatch.setattr(released, "home", lambda folder: tmp_path / "released")
     (tmp_path / "released").mkdir()
     held = entry()
     with torch.random.fork_rng(devices=[]):
-        released.release(VAE(4), held)
+        release_weights.release(VAE(4), held)
     model, origin = measure_again.weights(held, tmp_path / "runs")
     assert isinstance(model, VAE) and "half precision" in origin
     other = {**held.to_dict(), "finished": "2026-01-02T00:00:00Z"}
