@@ -141,6 +141,6 @@ def test_check_finds_a_changed_byte(tmp_path: Path) -> None:
         "t10k-labels-idx1-ubyte.gz",
         "images_background_small1.zip",
     ]
-    assert tvae.data.check("faces", tmp_path) == []
+    assert tvae.data.check("celeba", tmp_path) == []
     with pytest.raises(ValueError, match="There is no data set"):
         tvae.data.check("imagenet", tmp_path)

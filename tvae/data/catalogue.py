@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tvae.data import affnist, celeba, digits, faces, glyphs, omniglot, portraits
+from tvae.data import affnist, celeba, digits, glyphs, omniglot, portraits
 from tvae.data.dataset import Dataset
 from tvae.data.entries import Entry
 
@@ -20,7 +20,6 @@ _PACKAGE = {
         celeba.ENTRY,
         affnist.ENTRY,
         glyphs.ENTRY,
-        faces.ENTRY,
         portraits.ENTRY,
     )
 }

@@ -7,28 +7,22 @@ Under the data root: `celeba/img_align_celeba/*.jpg` (178×218), `celeba/list_ev
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from tvae.data import faces
+from tvae.data import portraits
 from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source, by_torchvision
-from tvae.data.resampling import resize
+from tvae.data.photographs import decode_all
 from tvae.data.roots import DataNotFound, data_root, missing
 
-__all__ = ["CROP", "ENTRY", "FOLDER", "PARTITION", "decode_all", "find", "load", "present"]
+__all__ = ["CROP", "ENTRY", "FOLDER", "PARTITION", "find", "load", "present"]
 
 FOLDER = "celeba"
 PARTITION = {"train": 0, "valid": 1, "test": 2}
 CROP = 148  # the square about the centre that most work on CelebA cuts out before reducing it
-
-_BLOCK = 256  # decoded at once: 17 MB of crops
 
 
 def find(split: str, source: str = "full", root: Path | None = None) -> tuple[Path, Path]:
@@ -64,32 +58,6 @@ def _pairs(path: Path) -> list[tuple[str, int]]:
             raise ValueError(f"{path}: expected a file name and a number in a line, not {line!r}.")
         rows.append((parts[0], int(parts[1])))
     return rows
-
-
-def _decode(file: Path | io.BytesIO, crop: int) -> np.ndarray:
-    """The central crop×crop square of a picture, (crop, crop, 3) uint8."""
-    from PIL import Image
-
-    with Image.open(file) as picture:
-        width, height = picture.size
-        if crop > min(width, height):
-            which = file.name if isinstance(file, Path) else "A photograph"
-            raise ValueError(f"{which} is {width}x{height}: too small for a {crop}x{crop} crop.")
-        left, top = (width - crop) // 2, (height - crop) // 2
-        return np.asarray(picture.convert("RGB").crop((left, top, left + crop, top + crop)))
-
-
-def decode_all(files: Sequence[Path | io.BytesIO], crop: int, size: int) -> torch.Tensor:
-    """The central squares of photographs, reduced with antialiasing, (N, 3, size, size) uint8."""
-    result = torch.empty((len(files), 3, size, size), dtype=torch.uint8)
-    # decoding a JPEG lets go of Python's lock, so plain threads use all cores
-    with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
-        for start in range(0, len(files), _BLOCK):
-            block = files[start : start + _BLOCK]
-            crops = np.stack(list(pool.map(lambda file: _decode(file, crop), block)))
-            batch = torch.from_numpy(crops).permute(0, 3, 1, 2)
-            result[start : start + len(block)] = resize(batch, size)
-    return result
 
 
 def load(
@@ -137,8 +105,8 @@ def load(
 ENTRY = Entry(
     name="celeba",
     title="CelebA",
-    embedded=faces.load,
-    embedded_as="stand-in: faces",
+    embedded=portraits.sample,
+    embedded_as="stand-in: portraits",
     read=load,
     find=find,
     sources=(Source("torchvision", FOLDER, fetch="celeba"),),

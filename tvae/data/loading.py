@@ -45,7 +45,7 @@ def load(
 
     Args:
         name: one of `names()`: "mnist", "fashion-mnist", "omniglot", "celeba", "affnist", "glyphs",
-            "faces", "portraits", or what was given to `register`.
+            "portraits", or what was given to `register`.
         split: "train" or "test"; also "all" (omniglot), "valid" (celeba), "validation" (affnist).
         source: where from; one is never taken for another without the provenance saying so.
             "full" is the complete set, from the first place that has it: the data root in
@@ -53,13 +53,13 @@ def load(
             arrays and last the two small background sets, for AffNIST the published .mat files.
             "torchvision", "debian", "npz", "small", "mat" and "zip" are one place alone. "embedded"
             needs no file: samples of MNIST, Fashion-MNIST, Omniglot and portraits, AffNIST made from
-            the sample of MNIST, and the stand-in faces for celeba. "regenerated" makes AffNIST from
+            the sample of MNIST, and the sample of portraits for celeba. "regenerated" makes AffNIST from
             the full MNIST. For a set without files, "full" and "embedded" are the same.
         root: the data root; by default `TVAE_DATA`, else a per-user cache folder.
         download: fetch a set that is not there (with progress) instead of raising an error.
         options: of the single data set. omniglot: `alphabets`, `size`; celeba: `count`, `crop`,
             `size`; affnist: `count`, `seed`, `size`, `path`; glyphs: `seed`, `drawings`;
-            faces: `count`, `seed`; portraits: `terms`, `crop`, `size`.
+            portraits: `terms`, `crop`, `size`.
 
     Raises `DataNotFound`, which names the places looked at and the command that provides the set.
     """

@@ -26,9 +26,9 @@ import numpy as np
 import torch
 
 from tvae.data import embedded
-from tvae.data.celeba import decode_all
 from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source
+from tvae.data.photographs import decode_all
 from tvae.data.roots import data_root, missing
 
 __all__ = ["CLASSES", "ENTRY", "FOLDER", "SAMPLE", "choose", "find", "load", "pack", "sample"]
