@@ -355,7 +355,7 @@ def _zip() -> Reader:
     from tvae.data import portraits
 
     names = [f"congress/{k}.jpg" for k in range(12)]
-    chosen = [name for name in names if portraits._part("congress", name) == "train"][:2]
+    chosen = [name for name in names if portraits.split_of("congress", name) == "train"][:2]
     lines = ["source,file_in_zip,licence,attribution"]
     lines += [f"congress,{name},public domain,GPO" for name in chosen]
     parts = {name: _picture(_images(96, 96, 3), "jpeg") for name in chosen}

@@ -42,9 +42,9 @@ RELEASED = (
     "omniglot-VAE-25",
 )
 #: The weights of all released models together may take this many bytes.
-LIMIT = 64 * 2**20
-#: On the drawn faces: from the sweep `faces`, which has a preset and a tag of its own.
-FACES = ("faces-A-32", "faces-VAE+-32", "faces-VAE-32")
+LIMIT = 80 * 2**20
+#: From the sweep `portraits`, which has a tag of its own.
+PORTRAITS = ("portraits-A-64", "portraits-VAE+-64", "portraits-VAE-64")
 
 
 def release(model: Any, entry: ledger.Entry, folder: AnyPath | None = None) -> Path:
@@ -86,7 +86,7 @@ def release(model: Any, entry: ledger.Entry, folder: AnyPath | None = None) -> P
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "names", nargs="*", default=[*RELEASED, *FACES], help="runs, as in the ledger"
+        "names", nargs="*", default=[*RELEASED, *PORTRAITS], help="runs, as in the ledger"
     )
     parser.add_argument("--preset", default="book")
     parser.add_argument("--seed", type=int, default=0)
@@ -100,10 +100,8 @@ def main() -> int:
     results = Path(arguments.results) if arguments.results else ledger.folder()
     missing = 0
     for name in arguments.names:
-        faces = name in FACES
-        preset = "quick" if faces else arguments.preset
-        for tag in ("faces",) if faces else arguments.tags:
-            entry = RunName.parse(name).entry(preset, arguments.seed, tag)
+        for tag in ("portraits",) if name in PORTRAITS else arguments.tags:
+            entry = RunName.parse(name).entry(arguments.preset, arguments.seed, tag)
             path, run = results / f"{entry}.json", Path(arguments.runs) / entry
             if path.is_file() and run.is_dir():
                 written = release(tvae.load(run), ledger.read(path), arguments.into)

@@ -14,7 +14,7 @@ from tvae.runs import costs, sweep
 @pytest.mark.parametrize("name", data.names())
 def test_an_entry_tells_what_its_embedded_images_are(name: str) -> None:
     known = entry(name)
-    options = {"count": 8} if name in ("affnist", "celeba", "faces") else {}
+    options = {"count": 8} if name == "affnist" else {}
     images = load(name, "test", source="embedded", **options)
     assert tuple(images.images.shape[1:]) == known.shape
     assert known.likelihood in LIKELIHOODS
@@ -53,5 +53,5 @@ def test_an_entry_of_ones_own_is_found_from_the_images(monkeypatch: pytest.Monke
 
 
 def test_an_unknown_name_is_told_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"no data set 'mnits'.*mnist, fashion-mnist.*faces"):
+    with pytest.raises(ValueError, match=r"no data set 'mnits'.*mnist, fashion-mnist.*portraits"):
         entry("mnits")

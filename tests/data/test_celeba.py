@@ -46,10 +46,10 @@ def test_pictures_are_cropped_reduced_and_labelled(celeba: Path) -> None:
 
 
 def test_many_pictures_pass_through_blocks(celeba: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tvae.data import celeba as module
+    from tvae.data import photographs
 
     whole = load("celeba", root=celeba)
-    monkeypatch.setattr(module, "_BLOCK", 4)
+    monkeypatch.setattr(photographs, "_BLOCK", 4)
     assert torch.equal(load("celeba", root=celeba).images, whole.images)
 
 
@@ -84,3 +84,12 @@ def test_what_is_missing_is_named(celeba: Path) -> None:
     lists.unlink()
     with pytest.raises(DataNotFound, match=r"list_eval_partition\.txt.*tvae data fetch celeba"):
         load("celeba", "train", root=celeba)
+
+
+def test_without_celeba_there_are_portraits_which_say_what_they_are() -> None:
+    data = load("celeba", "test", source="embedded")
+    assert data.images.shape == (80, 3, 64, 64) and data.images.dtype == torch.uint8
+    assert data.provenance.name == "portraits" and "public-domain" in str(data.provenance)
+    images = data.floats()
+    assert float((images[:, 0] - images[:, 2]).abs().mean()) > 0.05  # not grey
+    assert float(images.std(0).mean()) > 0.1  # not one face again and again

@@ -277,7 +277,7 @@ def test_wrong_names_get_the_right_ones() -> None:
     with pytest.raises(TypeError, match="no option 'count'; it has none"):
         load("mnist", source="embedded", count=3)
     with pytest.raises(TypeError, match="count, seed"):
-        load("faces", "test", drawings=3)
+        load("affnist", "test", source="embedded", drawings=3)
 
 
 def test_data_root_follows_argument_then_environment_then_cache(

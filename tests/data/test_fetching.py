@@ -111,8 +111,8 @@ def test_a_failed_download_says_what_failed(
 
 
 def test_names_that_cannot_be_fetched() -> None:
-    with pytest.raises(ValueError, match="made by the package"):
-        tvae.data.fetch("faces")
+    with pytest.raises(ValueError, match="put faces_open_rgb96_jpg.zip"):
+        tvae.data.fetch("portraits")
     with pytest.raises(ValueError, match="choose one of mnist, fashion-mnist, omniglot"):
         tvae.data.fetch("imagenet")
 
@@ -146,6 +146,6 @@ def test_check_finds_a_changed_byte(tmp_path: Path) -> None:
         "t10k-labels-idx1-ubyte.gz",
         "images_background_small1.zip",
     ]
-    assert tvae.data.check("faces", tmp_path) == []
+    assert tvae.data.check("celeba", tmp_path) == []
     with pytest.raises(ValueError, match="There is no data set"):
         tvae.data.check("imagenet", tmp_path)

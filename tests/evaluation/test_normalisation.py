@@ -64,4 +64,4 @@ def test_errors_speak():
     with pytest.raises(ValueError, match="positive size"):
         normalised(digits, "moments")
     with pytest.raises(ValueError, match="grey"):
-        normalised(data.load("faces", "test", source="embedded").take(2), "centred")
+        normalised(data.load("portraits", "test", source="embedded").take(2), "centred")

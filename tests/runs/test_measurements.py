@@ -56,7 +56,7 @@ def test_affnist_is_made_once_and_a_damaged_file_is_made_again(tmp_path, test, m
 
 
 def test_colour_models_have_no_affnist():
-    faces = data.load("faces", "test", source="embedded").take(2)
+    faces = data.load("portraits", "test", source="embedded").take(2)
     assert measurements.affnist("embedded", MEASURES, faces) == (None, None)
 
 

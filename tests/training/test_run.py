@@ -299,7 +299,7 @@ def test_other_precisions_train():
 
 def test_colour_images_train_with_a_gaussian_likelihood():
     data = dataset(8, (3, 64, 64))
-    run = train(config(dataset="faces", batch_size=4, epochs=1), data, data, device="cpu")
+    run = train(config(dataset="portraits", batch_size=4, epochs=1), data, data, device="cpu")
     assert run.model.settings["likelihood"] == "gaussian"
     assert math.isfinite(run.history[-1]["test_nllx0"])
 

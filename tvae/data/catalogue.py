@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tvae.data import affnist, celeba, digits, faces, omniglot, portraits
+from tvae.data import affnist, celeba, digits, omniglot, portraits
 from tvae.data.dataset import Dataset
 from tvae.data.entries import Entry
 
@@ -16,7 +16,6 @@ _PACKAGE = {
         omniglot.ENTRY,
         celeba.ENTRY,
         affnist.ENTRY,
-        faces.ENTRY,
         portraits.ENTRY,
     )
 }

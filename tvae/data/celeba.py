@@ -5,26 +5,21 @@ Under the data root: `celeba/img_align_celeba/*.jpg` (178×218), `celeba/list_ev
 (file name and number of the person).
 """
 
-import io
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from tvae.data import faces
+from tvae.data import portraits
 from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source, by_torchvision
-from tvae.data.resampling import resize
+from tvae.data.pictures import decode_all
 from tvae.data.roots import DataNotFound, data_root, missing
+from tvae.files import reading
 
 FOLDER = "celeba"
 PARTITION = {"train": 0, "valid": 1, "test": 2}
 CROP = 148  # the square about the centre that most work on CelebA cuts out before reducing it
-
-_BLOCK = 256  # decoded at once: 17 MB of crops
 
 
 def find(split: str, source: str = "full", root: Path | None = None) -> tuple[Path, Path]:
@@ -52,7 +47,9 @@ def present(root: Path | None = None) -> bool:
 def _pairs(path: Path) -> list[tuple[str, int]]:
     """The lines "file name, number" of a list file."""
     rows = []
-    for line in path.read_text().splitlines():
+    with reading(f"{path} is not a list of files"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+    for line in lines:
         parts = line.split()
         if not parts:
             continue
@@ -60,32 +57,6 @@ def _pairs(path: Path) -> list[tuple[str, int]]:
             raise ValueError(f"{path}: expected a file name and a number in a line, not {line!r}.")
         rows.append((parts[0], int(parts[1])))
     return rows
-
-
-def _decode(file: Path | io.BytesIO, crop: int) -> np.ndarray:
-    """The central crop×crop square of a picture, (crop, crop, 3) uint8."""
-    from PIL import Image
-
-    with Image.open(file) as picture:
-        width, height = picture.size
-        if crop > min(width, height):
-            which = file.name if isinstance(file, Path) else "A photograph"
-            raise ValueError(f"{which} is {width}x{height}: too small for a {crop}x{crop} crop.")
-        left, top = (width - crop) // 2, (height - crop) // 2
-        return np.asarray(picture.convert("RGB").crop((left, top, left + crop, top + crop)))
-
-
-def decode_all(files: Sequence[Path | io.BytesIO], crop: int, size: int) -> torch.Tensor:
-    """The central squares of photographs, reduced with antialiasing, (N, 3, size, size) uint8."""
-    result = torch.empty((len(files), 3, size, size), dtype=torch.uint8)
-    # decoding a JPEG lets go of Python's lock, so plain threads use all cores
-    with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
-        for start in range(0, len(files), _BLOCK):
-            block = files[start : start + _BLOCK]
-            crops = np.stack(list(pool.map(lambda file: _decode(file, crop), block)))
-            batch = torch.from_numpy(crops).permute(0, 3, 1, 2)
-            result[start : start + len(block)] = resize(batch, size)
-    return result
 
 
 def load(
@@ -133,8 +104,8 @@ def load(
 ENTRY = Entry(
     name="celeba",
     title="CelebA",
-    embedded=faces.load,
-    embedded_as="stand-in: faces",
+    embedded=portraits.sample,
+    embedded_as="stand-in: portraits",
     read=load,
     find=find,
     sources=(Source("torchvision", FOLDER, fetch="celeba"),),

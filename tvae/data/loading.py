@@ -40,7 +40,7 @@ def load(
     """Load a data set into memory: images (N, C, H, W) uint8, labels (N,) int64, provenance.
 
     Args:
-        name: one of `names()`: "mnist", "fashion-mnist", "omniglot", "celeba", "affnist", "faces",
+        name: one of `names()`: "mnist", "fashion-mnist", "omniglot", "celeba", "affnist",
             "portraits", or what was given to `register`.
         split: "train" or "test"; also "all" (omniglot), "valid" (celeba), "validation" (affnist).
         source: where from; one is never taken for another without the provenance saying so.
@@ -49,12 +49,12 @@ def load(
             arrays and last the two small background sets, for AffNIST the published .mat files.
             "torchvision", "debian", "npz", "small", "mat" and "zip" are one place alone. "embedded"
             needs no file: samples of MNIST, Fashion-MNIST, Omniglot and portraits, AffNIST made from
-            the sample of MNIST, and the stand-in faces for celeba. "regenerated" makes AffNIST from
+            the sample of MNIST, and the sample of portraits for celeba. "regenerated" makes AffNIST from
             the full MNIST. For a set without files, "full" and "embedded" are the same.
         root: the data root; by default `TVAE_DATA`, else a per-user cache folder.
         download: fetch a set that is not there (with progress) instead of raising an error.
         options: of the single data set. omniglot: `alphabets`, `size`; celeba: `count`, `crop`,
-            `size`; affnist: `count`, `seed`, `size`, `path`; faces: `count`, `seed`;
+            `size`; affnist: `count`, `seed`, `size`, `path`;
             portraits: `terms`, `crop`, `size`.
 
     Raises `DataNotFound`, which names the places looked at and the command that provides the set.

@@ -9,25 +9,29 @@ In the usual crop of CelebA the eyes are at (0.37, 0.51) and (0.63, 0.51), close
 in the whole frame here. So the whole frame, reduced to 64×64, is the nearest thing to it; a smaller
 `crop` cuts the margin off.
 
-The split is by the SHA-256 of the file name, a fifth for testing. Caltech's photographs show the
-same few people many times; all of them train, so that these people are not on both sides.
+The split is by the SHA-256 of the file name, a fifth for testing. Of each member of a parliament there
+is one photograph, so this is a split by person. Caltech's photographs show the same few people many
+times; all of them train, so that these people are not on both sides.
+
+Of the margin nothing is lost by rotations of the clean geometry: they enlarge what they turn until
+the frame is full again, so that no corner is black.
 """
 
 import csv
 import hashlib
 import io
 import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from tvae.data import embedded
-from tvae.data.celeba import decode_all
 from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source
+from tvae.data.pictures import decode_all, member
 from tvae.data.roots import data_root, missing
+from tvae.files import reading
 
 FOLDER = "faces-open"
 CLASSES = ("congress", "ukparl", "senedd", "caltech")
@@ -54,7 +58,7 @@ def split_of(source: str, file: str) -> str:
 
 
 def read_index(index: Path) -> list[dict[str, str]]:
-    with index.open(newline="", encoding="utf-8") as file:
+    with reading(f"{index} is damaged"), index.open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     wanted = {"source", "file_in_zip", "licence", "attribution"}
     if not lines or not wanted <= lines[0].keys() or {x["source"] for x in lines} - {*CLASSES}:
@@ -66,12 +70,11 @@ def read_index(index: Path) -> list[dict[str, str]]:
 
 
 def read_images(archive: Path, lines: list[dict[str, str]], crop: int, size: int) -> torch.Tensor:
-    try:
+    """The photographs that the lines of the index name."""
+    with reading(f"{archive} is damaged or does not fit its index"):
         with zipfile.ZipFile(archive) as packed:
-            files = [io.BytesIO(packed.read(x["file_in_zip"])) for x in lines]
+            files = [io.BytesIO(member(packed, x["file_in_zip"])) for x in lines]
         return decode_all(files, crop, size)
-    except (zipfile.BadZipFile, zlib.error, KeyError, OSError) as error:
-        raise ValueError(f"{archive} is damaged or does not fit its index: {error}.") from error
 
 
 def load(
@@ -142,6 +145,7 @@ ENTRY = Entry(
     known_shape=(3, SIDE, SIDE),
     known_counts=(3028, 597),
     shared_classes=False,  # the source of a photograph is no class of faces
+    width=16,  # half of the usual: three thousand photographs are trained on one core
     terms=(
         "US Congress: public domain; UK Parliament: CC BY 3.0; Senedd: CC BY 4.0; Caltech: CC BY 4.0 "
         "by what is known"
