@@ -62,7 +62,10 @@ class Line(NamedTuple):
         rows = _resample(len(readings), seed)
         found, drawn = against_true(readings, values), against_true(readings[rows], values)
         ends = {name: central(getattr(drawn, name).numpy()) for name in cls._fields}
-        return cls(*((float(getattr(found, n)), *map(float, ends[n])) for n in cls._fields))
+        three = [
+            (float(getattr(found, n)), float(ends[n][0]), float(ends[n][1])) for n in cls._fields
+        ]
+        return cls(three[0], three[1], three[2])
 
     def text(self, digits: int = 2) -> dict[str, str]:
         """Each number with its interval, for a table."""
