@@ -264,6 +264,23 @@ def test_borrowed_terms_give_each_image_the_transformation_of_its_neighbour():
                 assert float(terms[f"borrowed_nll{name}"][own]) == pytest.approx(nll, rel=1e-5)
 
 
+def test_means_change_nothing_but_what_the_constraints_compare():
+    """With noise: the constraints are those without it, everything else stays to the last bit."""
+    model = TVAE(4, action="E", action_options={"k": 3}, generator=generator(0, "weights"))
+    views = [images(4, name) for name in ("x0", "x1", "x2")]
+    switches = ("tie", "borrowed_constraint", "borrowed_likelihood")
+    with torch.no_grad():
+        sampled = tvae_terms(model, *views, generator(0, "noise"), further=switches)
+        means = tvae_terms(model, *views, generator(0, "noise"), further=(*switches, "means"))
+        still = tvae_terms(model, *views, None, further=switches)
+    for name, value in means.items():
+        if name in ("c1", "c2", "tie", "borrowed_c1", "borrowed_c2"):
+            assert torch.allclose(value, still[name], rtol=1e-4), name
+            assert not torch.allclose(value, sampled[name], rtol=0.05), name
+        else:
+            assert torch.equal(value, sampled[name]), name
+
+
 def test_pairs_need_an_even_number():
     with pytest.raises(ValueError, match="even number of images, not 3"):
         further_terms(("borrowed_constraint",), n=3)

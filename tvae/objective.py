@@ -24,6 +24,8 @@ FURTHER = {
     # of pairs of images that share their transformation: τ is the other one's
     "borrowed_constraint": ("borrowed_c1", "borrowed_c2"),
     "borrowed_likelihood": ("borrowed_nllx1", "borrowed_nllx2"),
+    # no term of its own: every constraint compares means, so that none presses on a posterior's width
+    "means": (),
 }
 _ALL = (*TERMS, *(name for names in FURTHER.values() for name in names))
 
@@ -142,22 +144,31 @@ def tvae_terms(
 
     mean_z, logvar_z, tau = model.posterior(z1, z2)
     z = reparameterise(mean_z, logvar_z, generator)
-    z1_from_z = model.action.act(z, tau)
-    z2_from_z = model.action.act_inverse(z, tau)
+    # what the constraints compare: samples of z₁, z₂ and z, or means of all that is Gaussian
+    at1, at2, at, by = z1, z2, z, tau
+    if "means" in further:
+        at1, at2 = mean1, mean2
+        at, _, by = model.posterior(mean1, mean2)
+    z1_from_z = model.action.act(at, by)
+    z2_from_z = model.action.act_inverse(at, by)
 
     decoded, targets = [codes, z], [x0, x1, x2, x0]
     extra: dict[str, torch.Tensor] = {}
     if "view_kl" in further:
         extra["kl1"], extra["kl2"] = kl_standard_normal(mean, logvar).chunk(3)[1:]
     if "tie" in further:
-        extra["tie"] = mmd_linear(z, mean0)
+        extra["tie"] = mmd_linear(at, mean0)
     borrowed = {"borrowed_constraint", "borrowed_likelihood"} & set(further)
     if borrowed:
         lent = swap_pairs(tau)
         z1_lent, z2_lent = model.action.act(z, lent), model.action.act_inverse(z, lent)
         if "borrowed_constraint" in borrowed:
-            extra["borrowed_c1"] = mmd_linear(z1, z1_lent)
-            extra["borrowed_c2"] = mmd_linear(z2, z2_lent)
+            held = z1_lent, z2_lent
+            if "means" in further:
+                lent = swap_pairs(by)
+                held = model.action.act(at, lent), model.action.act_inverse(at, lent)
+            extra["borrowed_c1"] = mmd_linear(at1, held[0])
+            extra["borrowed_c2"] = mmd_linear(at2, held[1])
         if "borrowed_likelihood" in borrowed:
             decoded += [z1_lent, z2_lent]
             targets += [x1, x2]
@@ -171,8 +182,8 @@ def tvae_terms(
         nllx1=nllx1,
         nllx2=nllx2,
         nll=nll,
-        c1=mmd_linear(mean1 if analytic else z1, z1_from_z),
-        c2=mmd_linear(mean2 if analytic else z2, z2_from_z),
+        c1=mmd_linear(mean1 if analytic else at1, z1_from_z),
+        c2=mmd_linear(mean2 if analytic else at2, z2_from_z),
         kl0=kl_standard_normal(mean0, logvar.chunk(3)[0]),
         div=kl_standard_normal(mean_z, logvar_z),
         **extra,

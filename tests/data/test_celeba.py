@@ -46,10 +46,10 @@ def test_pictures_are_cropped_reduced_and_labelled(celeba: Path) -> None:
 
 
 def test_many_pictures_pass_through_blocks(celeba: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tvae.data import photographs
+    from tvae.data import pictures
 
     whole = load("celeba", root=celeba)
-    monkeypatch.setattr(photographs, "_BLOCK", 4)
+    monkeypatch.setattr(pictures, "_BLOCK", 4)
     assert torch.equal(load("celeba", root=celeba).images, whole.images)
 
 

@@ -40,6 +40,7 @@ def test_the_book_sweep_begins_with_the_middle_block_of_table_2():
     )
     assert set(wanted) <= set(keys(jobs))
     assert {job.preset for job in jobs} == {"book"}
+    jobs += sweep.load(SWEEPS / "omniglot.yaml")
     baselines = {(job.dataset, job.model) for job in jobs if not job.trained}
     assert baselines == {
         (dataset, model) for dataset in paper.DATASETS for model in ("pixels", "pca", "untrained")
