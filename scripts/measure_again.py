@@ -129,8 +129,7 @@ def main() -> None:
         "--tag", default=None, help="only entries of this tag ('' for those without)"
     )
     arguments = parser.parse_args()
-    results = ledger.folder()
-    known: dict[Any, Any] = {}
+    results, known = ledger.folder(), dict[Any, Any]()
     for entry in ledger.entries(results):
         settings, wanted = entry.configuration, lacking(entry)
         if (arguments.only and entry.name not in arguments.only) or not wanted:

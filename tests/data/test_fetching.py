@@ -111,7 +111,7 @@ def test_a_failed_download_says_what_failed(
 
 
 def test_names_that_cannot_be_fetched() -> None:
-    with pytest.raises(ValueError, match="put faces_open_rgb96_jpg.zip"):
+    with pytest.raises(ValueError, match=r"put faces_open_rgb96_jpg\.zip"):
         tvae.data.fetch("portraits")
     with pytest.raises(ValueError, match="choose one of mnist, fashion-mnist, omniglot"):
         tvae.data.fetch("imagenet")
