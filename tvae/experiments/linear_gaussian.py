@@ -211,6 +211,7 @@ def closest(
     p: Network,
     groups: Sequence[Group],
     *,
+    data: Sequence[str] = DATA,
     sweeps: int = 20_000,
 ) -> Network:
     """The network p(data) q(latents | data) of the given structure with the smallest KL[q || p].
@@ -223,7 +224,7 @@ def closest(
     sum_ij R_i' J R_j K Cov(pa_j, pa_i) = - sum_i R_i' J Cov(v0, pa_i).
     The covariance's optimum is the inverse of the average of R_i' J R_i (of its diagonal).
     """
-    factors = _start(p, groups)
+    factors = _start(p, groups, data)
     order = list(factors)
     precision = torch.linalg.inv(p.covariance(order))
     before = math.inf
@@ -238,11 +239,11 @@ def closest(
     raise RuntimeError(f"No convergence in {sweeps} sweeps: the last one still gained {gain:.3g}.")
 
 
-def _start(p: Network, groups: Sequence[Group]) -> dict[str, Factor]:
+def _start(p: Network, groups: Sequence[Group], data: Sequence[str] = DATA) -> dict[str, Factor]:
     """The data's own distribution, as a chain, and for each latent a factor that ignores all else."""
     factors: dict[str, Factor] = {}
-    for i, name in enumerate(DATA):
-        factors[name] = _factor(p, name, DATA[:i], *p.conditional([name], DATA[:i]))
+    for i, name in enumerate(data):
+        factors[name] = _factor(p, name, data[:i], *p.conditional([name], data[:i]))
     for group in groups:
         width = sum(p[name].size for name in group.parents[0])
         n = p[group.targets[0]].size
