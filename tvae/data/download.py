@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from tvae.files import AnyPath, digest, locked
 

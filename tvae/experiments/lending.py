@@ -28,8 +28,6 @@ from tvae.models import TVAE, evaluating
 from tvae.motions import SharedAction
 from tvae.transforms import Parameters, Triplets
 
-__all__ = ["UNITS", "Line", "Scorecard", "difference", "solve", "solve_matrix"]
-
 #: The families, the unit of each first parameter, and the values of the others: one axis at a time.
 UNITS = {"rotation": "°", "shear": "°", "scale": "log", "translation": "px"}
 _OTHERS: dict[str, tuple[float, ...]] = {
