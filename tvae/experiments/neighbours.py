@@ -35,9 +35,9 @@ def knn_table(rows: pd.DataFrame, dataset: str, labels: Sequence[str]) -> pd.Dat
         labels: which rows of each dimension, in this order.
 
     Returns:
-        A row for each dimension and label that has any number, raw pixels (784) last. Columns: in
-        sample, paper and ours; out of sample, paper and ours; ours on AffNIST centred and normalised by
-        moments; the epochs of our run.
+        A row for each dimension and label that has any number, raw pixels (784) last. The columns
+        are in sample, paper and ours; out of sample, paper and ours; ours on AffNIST centred and
+        normalised by moments; the epochs of our run.
     """
     part = rows[rows["dataset"] == dataset].set_index(["nominal", "label"])
     columns = {}
