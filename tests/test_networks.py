@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tvae import networks
+from tvae import layers, networks
 from tvae.models import TVAE, VAE, build
 from tvae.seeding import generator
 
@@ -160,3 +160,33 @@ def test_the_width_of_the_64_by_64_networks_is_kept_with_the_model():
         VAE(4, width=8)
     with pytest.raises(ValueError, match="width must be a positive"):
         networks.default_networks(4, (3, 64, 64), 0)
+
+
+def _matrices(rows, columns):
+    """Matrices of one shape that lie differently in memory, as gradients and weights may."""
+    yield torch.randn(rows, columns)
+    yield torch.randn(columns, rows).T
+    yield torch.randn(2 * rows, 3 * columns)[::2, ::3]
+    yield torch.randn(rows, 1).expand(rows, columns)
+    yield torch.ones(()).expand(rows, columns)
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (5, 33, 2), (100, 7, 64), (0, 5, 3), (4, 0, 3)])
+def test_products_are_those_of_float64(size):
+    m, k, n = size
+    for a in _matrices(m, k):
+        for b in _matrices(k, n):
+            expected = (a.double() @ b.double()).float()
+            torch.testing.assert_close(layers.product(a, b), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (2, 3, 5)])
+def test_a_linear_layer_is_pytorchs_with_its_gradients(shape):
+    layer, x = layers.Linear(5, 3), torch.randn(shape, requires_grad=True)
+    leaves = (x, layer.weight, layer.bias)
+    expected = F.linear(*leaves)
+    torch.testing.assert_close(layer(x), expected)
+    found = torch.autograd.grad(layer(x).square().sum(), leaves)
+    torch.testing.assert_close(found, torch.autograd.grad(expected.square().sum(), leaves))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        layer(torch.randn(2, 4))

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from tvae.checks import check_whole
-from tvae.layers import FromPoint, ToPoint, Transpose, Upsample
+from tvae.layers import FromPoint, Linear, ToPoint, Transpose, Upsample
 
 HIDDEN = 1000  # width of both hidden layers of the fully connected networks (appendix E)
 
@@ -23,11 +23,11 @@ HIDDEN = 1000  # width of both hidden layers of the fully connected networks (ap
 def mlp(inputs: int, outputs: int, hidden: int = HIDDEN) -> nn.Sequential:
     """The fully connected network of appendix E: inputs → 1000 → 1000 → outputs, ReLU between."""
     return nn.Sequential(
-        nn.Linear(inputs, hidden),
+        Linear(inputs, hidden),
         nn.ReLU(inplace=True),
-        nn.Linear(hidden, hidden),
+        Linear(hidden, hidden),
         nn.ReLU(inplace=True),
-        nn.Linear(hidden, outputs),
+        Linear(hidden, outputs),
     )
 
 

@@ -15,9 +15,6 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from tvae.evaluation import knn
 from tvae.evaluation.knn import Neighbours, knn_accuracy, knn_predict, vote
 
-BACKENDS = ("torch", "faiss")
-
-
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -48,10 +45,9 @@ def sklearn_search(anchors, queries, k):
     return model.kneighbors(queries.astype(np.float64) - mean)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("d", [1, 2, 25, 784])
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
-def test_neighbours_are_those_of_sklearn(backend, d, offset):
+def test_neighbours_are_those_of_sklearn(d, offset):
     rng = np.random.default_rng(d)
     # more anchors than the blocked search needs to be used: 4 · 13 · 64
     anchors = (rng.standard_normal((5000, d)) + offset).astype(np.float32)
@@ -60,13 +56,12 @@ def test_neighbours_are_those_of_sklearn(backend, d, offset):
         anchors, queries = anchors.astype(np.float64), queries.astype(np.float64)
         anchors += rng.standard_normal(anchors.shape) * 1e-6
     distance, index = sklearn_search(anchors, queries, 5)
-    found = Neighbours(anchors, 5, backend=backend)(queries)
+    found = Neighbours(anchors, 5)(queries)
     np.testing.assert_array_equal(found.indices.numpy(), index)
     np.testing.assert_allclose(found.distances.numpy(), distance, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_offset_that_float32_products_do_not_survive(backend):
+def test_offset_that_float32_products_do_not_survive():
     """The data the expanded form gets wrong are got right: the test has teeth."""
     rng = np.random.default_rng(1)
     anchors = (rng.standard_normal((4000, 10)) + 3000).astype(np.float32)
@@ -75,11 +70,10 @@ def test_offset_that_float32_products_do_not_survive(backend):
     a, q = torch.from_numpy(anchors), torch.from_numpy(queries)
     expanded = (a.square().sum(1) - 2 * q @ a.T).topk(5, largest=False).indices.numpy()
     assert (expanded != index).mean() > 0.5
-    np.testing.assert_array_equal(Neighbours(anchors, backend=backend)(queries).indices, index)
+    np.testing.assert_array_equal(Neighbours(anchors)(queries).indices, index)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_far_outliers_and_far_clusters(backend):
+def test_far_outliers_and_far_clusters():
     """Centring does not help if the data lie in two far clusters: the bound on errors must."""
     rng = np.random.default_rng(2)
     anchors = rng.standard_normal((4000, 8))
@@ -87,16 +81,15 @@ def test_far_outliers_and_far_clusters(backend):
     anchors[17] = 1e9
     queries = np.concatenate([rng.standard_normal((20, 8)), rng.standard_normal((20, 8)) + 1e5])
     index = np.stack([((anchors - q) ** 2).sum(1).argsort()[:5] for q in queries])
-    np.testing.assert_array_equal(Neighbours(anchors, backend=backend)(queries).indices, index)
+    np.testing.assert_array_equal(Neighbours(anchors)(queries).indices, index)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_scale_does_not_matter(backend, scale):
+def test_scale_does_not_matter(scale):
     rng = np.random.default_rng(3)
     anchors, queries = rng.standard_normal((4000, 4)), rng.standard_normal((50, 4))
-    expected = Neighbours(anchors, backend=backend)(queries).indices
-    scaled = Neighbours(anchors * scale, backend=backend)(queries * scale).indices
+    expected = Neighbours(anchors)(queries).indices
+    scaled = Neighbours(anchors * scale)(queries * scale).indices
     assert torch.equal(scaled, expected)
 
 
@@ -107,10 +100,9 @@ def test_scale_does_not_matter(backend, scale):
     d=st.integers(1, 4),
     k=st.integers(1, 7),
     values=st.integers(1, 4),
-    backend=st.sampled_from(BACKENDS),
 )
 @settings(max_examples=60, deadline=None)
-def test_ties_and_duplicates_follow_the_rule(seed, m, n, d, k, values, backend):
+def test_ties_and_duplicates_follow_the_rule(seed, m, n, d, k, values):
     """Few distinct values make for many equal distances; plain Python is the oracle."""
     rng = np.random.default_rng(seed)
     k = min(k, m)
@@ -118,7 +110,7 @@ def test_ties_and_duplicates_follow_the_rule(seed, m, n, d, k, values, backend):
     queries = rng.integers(0, values, (n, d)) / 7
     labels = torch.from_numpy(rng.integers(0, 3, m))
     index = plain_search(anchors, queries, k)
-    found = Neighbours(anchors, k, backend=backend)(queries).indices.numpy()
+    found = Neighbours(anchors, k)(queries).indices.numpy()
     # sevenths are rounded, so only equal points need have equal distances: compare those exactly
     same = [(anchors[a] == anchors[b]).all(-1) for a, b in zip(found, index, strict=True)]
     square = ((anchors[found] - queries[:, None]) ** 2).sum(-1)
@@ -127,23 +119,22 @@ def test_ties_and_duplicates_follow_the_rule(seed, m, n, d, k, values, backend):
     for row, truth, equal in zip(found, index, same, strict=True):
         if equal.all():
             np.testing.assert_array_equal(row, truth)
-    predicted = knn_predict(anchors, labels, queries, k, backend=backend)
+    predicted = knn_predict(anchors, labels, queries, k)
     assert predicted.tolist() == [plain_vote(labels[row].tolist()) for row in found]
 
 
 @given(
     seed=st.integers(0, 2**32 - 1),
     copies=st.integers(1, 40),
-    backend=st.sampled_from(BACKENDS),
 )
 @settings(max_examples=20, deadline=None)
-def test_more_duplicates_than_candidates(seed, copies, backend):
+def test_more_duplicates_than_candidates(seed, copies):
     """With integers every distance is exact, so the order must be the rule's, whatever the number."""
     rng = np.random.default_rng(seed)
     anchors = np.repeat(rng.integers(-3, 4, (120, 3)), copies, axis=0)
     anchors = anchors[rng.permutation(len(anchors))].astype(np.float32)
     queries = rng.integers(-3, 4, (6, 3)).astype(np.float32)
-    found = Neighbours(anchors, 5, backend=backend)(queries).indices.numpy()
+    found = Neighbours(anchors, 5)(queries).indices.numpy()
     square = ((anchors[None] - queries[:, None]) ** 2).sum(-1)
     np.testing.assert_array_equal(found, square.argsort(1, kind="stable")[:, :5])
 
@@ -207,7 +198,6 @@ def test_matmul_precision_is_restored():
         (lambda a, q: Neighbours(a, 99), "k = 99 neighbours cannot be found among 20 anchors"),
         (lambda a, q: Neighbours(a[:0]), "There are no anchors"),
         (lambda a, q: Neighbours(a[:, 0]), r"anchors must have shape \(N, d\), not \(20,\)"),
-        (lambda a, q: Neighbours(a, backend="magic"), "one of auto, torch, faiss, not 'magic'"),
         (lambda a, q: Neighbours(a)(q[:, :2]), "queries have 2 dimensions, the anchors 3"),
         (lambda a, q: Neighbours(a)(q * np.nan), "queries contain values that are not finite"),
         (lambda a, q: Neighbours(a * np.inf), "anchors contain values that are not finite"),

@@ -15,11 +15,7 @@ belong among the k. Queries for which it could are searched again with four time
 counts as nearer. The class is that of the majority of the k neighbours; of classes with equally many
 votes the one that holds the nearest neighbour wins.
 
-**Where it runs.** The candidates come from torch, on the device asked for, or from faiss on the CPU. At
-100,000 anchors of dimension 25, torch took less than half the time of faiss 1.15 on a core with
-AVX-512, so it is the default; `benchmarks/knn.py` compares both, and scikit-learn. faiss brings an
-OpenMP runtime of its own: its threads come on top of torch's and are held to torch's number while it
-searches.
+**Where it runs.** On the device asked for; `benchmarks/knn.py` compares it with scikit-learn and faiss.
 """
 
 from collections.abc import Iterator
@@ -30,11 +26,11 @@ import torch
 from numpy.typing import NDArray
 
 from tvae.checks import check_whole
+from tvae.layers import product
 
 Array = torch.Tensor | NDArray[Any]
 
-BACKENDS = ("auto", "torch", "faiss")
-BLOCK = 32  # anchors whose best score is taken before anything is sorted
+BLOCK = 16  # anchors whose best score is taken before anything is sorted
 SPARE = 8  # candidates beyond the k
 UNIT = 2.0**-24  # largest relative rounding error of a float32 operation
 PART = 2**24  # numbers handled at once: 64 MB in float32
@@ -54,20 +50,12 @@ class Neighbours:
     Args:
         anchors: (M, d), or (M, ...) which is flattened; any real dtype, numpy or torch.
         k: how many neighbours.
-        backend: "torch" or "faiss" (on the CPU) nominate the candidates; "auto" is torch.
-        device: where torch searches; None means where the anchors are.
+        device: where to search; None means where the anchors are.
     """
 
     def __init__(
-        self,
-        anchors: Array,
-        k: int = 5,
-        *,
-        backend: str = "auto",
-        device: str | torch.device | None = None,
+        self, anchors: Array, k: int = 5, *, device: str | torch.device | None = None
     ) -> None:
-        if backend not in BACKENDS:
-            raise ValueError(f"The backend must be one of {', '.join(BACKENDS)}, not {backend!r}.")
         given = _matrix(anchors, "anchors")
         self.k = check_whole(k, "k")
         if k > len(given):
@@ -76,11 +64,7 @@ class Neighbours:
         # The exact distances are taken on the CPU: not every GPU has float64.
         self.anchors = _real(given.cpu(), "anchors")
         self._mean, self._scale = self._frame()
-        augmented = self._augment(self.anchors)
-        if backend == "faiss":
-            self._nominate: _Faiss | _Torch = _Faiss(augmented)
-        else:
-            self._nominate = _Torch(augmented, self.device)
+        self._nominate = _Candidates(self._augment(self.anchors), self.device)
 
     def __call__(self, queries: Array) -> Search:
         """The neighbours of queries (N, d), in bounded memory for any N."""
@@ -164,7 +148,7 @@ class Neighbours:
         return square.gather(1, order), index.gather(1, order)
 
 
-class _Torch:
+class _Candidates:
     """Candidates by matrix products in tiles, on any device.
 
     Sorting all scores would cost far more than computing them. But the `count` best anchors lie in
@@ -202,12 +186,11 @@ class _Torch:
             return torch.cat([t.values[:, -1] for t in tops]), torch.cat([t.indices for t in tops])
         n = len(queries)
         best = torch.empty((len(self.blocks), n), device=self.device)
-        buffer = torch.empty(n * self.columns, device=self.device)
         for start in range(0, len(anchors), self.columns):
             tile = anchors[start : start + self.columns]
             # Queries along the rows: maxima are then taken between whole rows, which takes half the
             # time of maxima within rows.
-            score = torch.mm(tile, queries.T, out=buffer[: n * len(tile)].view(-1, n))
+            score = product(tile, queries.T)
             at = start // BLOCK
             torch.amax(score.view(-1, BLOCK, n), 1, out=best[at : at + len(tile) // BLOCK])
         chosen = best.T.contiguous().topk(count, dim=1)
@@ -221,30 +204,6 @@ class _Torch:
         block = chosen.indices.gather(1, top.indices // BLOCK)
         limit = torch.maximum(top.values[:, -1], chosen.values[:, -1])
         return limit, block * BLOCK + top.indices % BLOCK
-
-
-class _Faiss:
-    """Candidates from faiss's flat index over the same augmented vectors, on the CPU."""
-
-    def __init__(self, augmented: torch.Tensor) -> None:
-        try:
-            import faiss
-        except ImportError as error:
-            raise ImportError(
-                "The faiss backend needs the package faiss-cpu: install it, or use backend='torch'."
-            ) from error
-        self.faiss = faiss
-        self.index = faiss.IndexFlatIP(augmented.shape[1])
-        self.index.add(augmented.numpy())
-
-    def __call__(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        threads = self.faiss.omp_get_max_threads()
-        self.faiss.omp_set_num_threads(torch.get_num_threads())
-        try:
-            score, index = self.index.search(queries.numpy(), count)
-        finally:
-            self.faiss.omp_set_num_threads(threads)
-        return torch.from_numpy(score[:, -1].copy()), torch.from_numpy(index)
 
 
 class _full_float32:
