@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -65,13 +66,9 @@ def _answering(answers: list[Any]) -> Iterator[None]:
     with _LOCK, warnings.catch_warnings():
         # Augmentor solves for the perspective with np.matrix, which NumPy advises against
         warnings.simplefilter("ignore", PendingDeprecationWarning)
-        drawn = Operations.random
         script = _Script(answers)
-        Operations.random = script
-        try:
+        with patch.object(Operations, "random", script):
             yield
-        finally:
-            Operations.random = drawn
         if script._answers:
             raise RuntimeError(f"Augmentor did not ask for {script._answers}.")
 
@@ -162,14 +159,8 @@ def recorded_matrix(op: Any, height: int, width: int) -> np.ndarray:
         total = total @ np.diag([self.width / size[0], self.height / size[1], 1])
         return originals["resize"](self, size, *rest, **named)
 
-    with _LOCK:
-        try:
-            for name, spy in (("transform", transform), ("crop", crop), ("resize", resize)):
-                setattr(Image.Image, name, spy)
-            op.perform_operation([Image.new("L", (width, height))])
-        finally:
-            for name, method in originals.items():
-                setattr(Image.Image, name, method)
+    with _LOCK, patch.multiple(Image.Image, transform=transform, crop=crop, resize=resize):
+        op.perform_operation([Image.new("L", (width, height))])
     return total / total[2, 2]
 
 
@@ -201,10 +192,6 @@ class AugmentorTriplets:
         ranges: dict[str, float] | None = None,
     ) -> None:
         self.closed_form = Triplets(families, geometry="augmentor", ranges=ranges or {})
-
-    def settings(self) -> dict[str, Any]:
-        """The settings of the closed form, marked as made by the library."""
-        return {**self.closed_form.settings(), "library": "Augmentor"}
 
     def __call__(
         self, x0: Tensor, generator: torch.Generator, *, check: bool = True
