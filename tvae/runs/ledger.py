@@ -8,7 +8,6 @@ edited into nonsense is refused and never becomes a row of a table.
     from tvae.runs import ledger
     ledger.entries()[0].metrics["knn_out"]
     ledger.table()            # every run as one row of a pandas table
-    ledger.curves()           # every epoch of every run as one row
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from importlib import metadata, resources
 from pathlib import Path
@@ -297,17 +296,6 @@ def table(results: AnyPath | None = None, *, failed: bool = False) -> pd.DataFra
     columns += ["training_seconds", "evaluation_seconds"]
     numbers = dict.fromkeys(columns[columns.index("epochs") :], float)
     return pd.DataFrame(rows, columns=columns).astype(numbers)
-
-
-def curves(results: AnyPath | None = None, names: Iterable[str] | None = None) -> pd.DataFrame:
-    """One row an epoch: name, configuration, epoch and every quantity recorded for that epoch."""
-    wanted = None if names is None else set(names)
-    rows = []
-    for entry in entries(results):
-        if entry.status != "ok" or (wanted is not None and entry.name not in wanted):
-            continue
-        rows += [{**_keys(entry), **epoch} for epoch in entry.curve]
-    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["name", *_KEYS, "epoch"])
 
 
 # --- what a run says about where it ran ---------------------------------------------------------
