@@ -51,9 +51,6 @@ class Parameters:
     def __len__(self) -> int:
         return len(self.original)
 
-    def __getitem__(self, index: slice | torch.Tensor) -> Parameters:
-        return Parameters(*(rows[index] for rows in self.as_dict().values()))
-
     def as_dict(self) -> dict[str, torch.Tensor]:
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
