@@ -155,6 +155,15 @@ def test_table_is_tidy_and_follows_the_files(tmp_path):
     assert len(ledger.table(tmp_path)) == 3
 
 
+def test_curves_have_a_row_per_epoch(tmp_path):
+    assert len(ledger.curves(tmp_path)) == 0
+    for job in (A, VAE):
+        ledger.write(entry(job), tmp_path)
+    curves = ledger.curves(tmp_path)
+    assert len(curves) == 4
+    assert list(curves[curves.name == "mnist-A-25"]["total"]) == [200.5, 150.25]
+
+
 def test_folder_can_be_chosen(tmp_path, monkeypatch):
     monkeypatch.setenv("TVAE_RESULTS", str(tmp_path))
     assert ledger.folder() == tmp_path

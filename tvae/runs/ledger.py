@@ -8,6 +8,7 @@ edited into nonsense is refused and never becomes a row of a table.
     from tvae.runs import ledger
     ledger.entries()[0].metrics["knn_out"]
     ledger.table()            # every run as one row of a pandas table
+    ledger.curves()           # every epoch of every run as one row
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pydantic import (
 )
 
 from tvae.evaluation import METRICS
-from tvae.files import AnyPath, atomic_write
+from tvae.files import AnyPath, atomic_write, reading
 from tvae.runs.name import RunName
 
 
@@ -223,10 +224,8 @@ def folder() -> Path:
 def read(path: AnyPath) -> Entry:
     """Read and check one entry."""
     path = Path(path)
-    try:
+    with reading(f"{path.name} is not a ledger entry: it is not JSON", LedgerError):
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise LedgerError(f"{path.name} is not a ledger entry: it is not JSON ({error}).") from None
     entry = Entry.checked(values, path.name)
     name = Path(entry.configuration.entry_name).name
     if path.stem != name:
@@ -258,9 +257,8 @@ def find(configuration: Mapping[str, Any], results: AnyPath | None = None) -> En
     wanted = Configuration.model_validate(configuration)
     path = (folder() if results is None else Path(results)) / f"{wanted.entry_name}.json"
     entry = read(path) if path.is_file() else None
-    return (
-        entry if entry is not None and entry.configuration.to_dict() == wanted.to_dict() else None
-    )
+    same = entry is not None and entry.configuration.to_dict() == wanted.to_dict()
+    return entry if same else None
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -296,6 +294,13 @@ def table(results: AnyPath | None = None, *, failed: bool = False) -> pd.DataFra
     columns += ["training_seconds", "evaluation_seconds"]
     numbers = dict.fromkeys(columns[columns.index("epochs") :], float)
     return pd.DataFrame(rows, columns=columns).astype(numbers)
+
+
+def curves(results: AnyPath | None = None) -> pd.DataFrame:
+    """One row an epoch: name, configuration, epoch and every quantity recorded for that epoch."""
+    done = [entry for entry in entries(results) if entry.status == "ok"]
+    rows = [{**_keys(entry), **epoch} for entry in done for epoch in entry.curve]
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["name", *_KEYS, "epoch"])
 
 
 # --- what a run says about where it ran ---------------------------------------------------------
