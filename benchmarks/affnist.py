@@ -3,8 +3,8 @@
     python benchmarks/affnist.py            # 100,000 anchors and all 320,000 test images
     python benchmarks/affnist.py --quick    # a tenth of that
 
-Timed is all that `tvae.data.affnist.stream` does: drawing parameters, finding the placements that
-lose no ink, warping, rounding, reducing, checksums of the chunks. The full MNIST is used where
+Timed is all that `tvae.data.affnist.regenerate` does: drawing parameters, finding the placements that
+lose no ink, warping, rounding, reducing, the checksum. The full MNIST is used where
 `TVAE_DATA` or the cache has it, else the sample in the package with more versions of each original.
 Rates "per core" count processor time instead of time. Beside ours stand scipy's affine map, one image
 at a time, and torch's own antialiased reduction for the two small matrix products.
@@ -16,7 +16,6 @@ import argparse
 import resource
 import sys
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -36,19 +35,12 @@ def _originals(split: str) -> Dataset:
         return affnist.originals(split, "embedded")
 
 
-def _chunks(split: str, count: int) -> Iterator[Dataset]:
+def _rate(split: str, count: int) -> tuple[float, float]:
+    """Images per second of time, and per second of processor time, of `count` images."""
     mnist = _originals(split)
     versions = max(affnist.VERSIONS, -(-count // len(mnist)))
-    total = len(mnist) * versions
-    return affnist.regenerate_chunks(mnist, None if count == total else count, versions=versions)
-
-
-def _rate(split: str, count: int) -> tuple[float, float]:
-    """Images per second of time, and per second of processor time, over the whole stream."""
-    chunks = _chunks(split, count)
-    start, worked, made = time.perf_counter(), time.process_time(), 0
-    for part in chunks:
-        made += len(part)  # no image is kept
+    start, worked = time.perf_counter(), time.process_time()
+    made = len(affnist.regenerate(mnist, count, versions=versions))
     if made != count:
         raise RuntimeError(f"{count:,} images were asked for, {made:,} came.")
     return made / (time.perf_counter() - start), made / (time.process_time() - worked)
@@ -71,7 +63,7 @@ def _scipy_rate(count: int) -> float:
 
 def _reduction_rates(count: int) -> tuple[float, float]:
     """40×40 to 28×28 as bytes, block by block: two matrix products, torch's interpolate."""
-    images = next(affnist.regenerate_chunks(_originals("test"), count, size=40, chunk=count)).images
+    images = affnist.regenerate(_originals("test"), count, size=40).images
     rates = []
     for reduce in (
         lambda x: resize(x, 28),

@@ -208,16 +208,18 @@ def test_every_original_and_class_is_there_equally(mnist: Dataset) -> None:
     assert len(torch.unique(first, dim=0)) == 3
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 256, 1000, 8192])
-def test_chunk_size_changes_nothing(mnist: Dataset, chunk: int) -> None:
-    count = 40 if chunk == 1 else 700
+@pytest.mark.parametrize("block", [1, 7, 1000, 8192])
+def test_block_size_changes_nothing(
+    mnist: Dataset, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 40 if block == 1 else 700
     whole = affnist.regenerate(mnist, count, seed=4)
-    parts = list(affnist.regenerate_chunks(mnist, count, seed=4, chunk=chunk))
-    assert all(len(part) <= chunk and part.images.dtype == torch.uint8 for part in parts)
-    assert torch.equal(torch.cat([part.images for part in parts]), whole.images)
-    assert torch.equal(torch.cat([part.labels for part in parts]), whole.labels)
+    monkeypatch.setattr(affnist, "_BLOCK", block)
+    again = affnist.regenerate(mnist, count, seed=4)
+    assert torch.equal(again.images, whole.images) and torch.equal(again.labels, whole.labels)
+    assert again.extras.keys() == whole.extras.keys()
     for name, values in whole.extras.items():
-        assert torch.equal(torch.cat([part.extras[name] for part in parts]), values)
+        assert torch.equal(again.extras[name], values)
 
 
 def test_number_of_threads_changes_nothing_and_stays_as_set(mnist: Dataset) -> None:
@@ -268,11 +270,11 @@ def test_originals_are_divided_five_to_one() -> None:
 def test_full_sets_have_the_published_sizes() -> None:
     sizes = {split: len(affnist.originals(split)) * 32 for split in affnist.SPLITS}
     assert sizes == {"train": 1_600_000, "validation": 320_000, "test": 320_000}
-    anchors = next(affnist.stream("train", count=affnist.ANCHORS, chunk=500))
+    anchors = load("affnist", "train", source="regenerated", count=500)
     assert anchors.images.shape == (500, 1, 28, 28)
-    assert "100,000 drawn of 1,600,000" in str(anchors.provenance)
-    first = next(affnist.stream("test", chunk=100))
-    assert torch.equal(first.labels, load("mnist", "test").labels[:100])
+    assert "500 drawn of 1,600,000" in str(anchors.provenance)
+    some = load("affnist", "test", source="regenerated", count=100)
+    assert torch.equal(some.labels, load("mnist", "test").labels[some.extras["number"] % 10_000])
 
 
 def test_load_gives_affnist_by_its_one_interface() -> None:
@@ -281,9 +283,6 @@ def test_load_gives_affnist_by_its_one_interface() -> None:
     line = str(data.provenance)
     assert "\n" not in line and "affnist (embedded), test: 50 images" in line
     assert "seed 3" in line and "50 drawn of 32,000" in line
-    streamed = list(affnist.stream("test", source="embedded", count=50, seed=3, size=40, chunk=20))
-    assert [len(part) for part in streamed] == [20, 20, 10]
-    assert torch.equal(torch.cat([part.images for part in streamed]), data.images)
 
 
 def test_nonsense_is_refused_before_work_begins(mnist: Dataset) -> None:
@@ -292,14 +291,12 @@ def test_nonsense_is_refused_before_work_begins(mnist: Dataset) -> None:
             load("affnist", "test", source="embedded", count=count)
     with pytest.raises(ValueError, match="size must be"):
         load("affnist", "test", source="embedded", count=2, size=41)
-    with pytest.raises(ValueError, match="chunk"):
-        next(affnist.regenerate_chunks(mnist, 2, chunk=0))
     with pytest.raises(ValueError, match="train, validation, test"):
-        affnist.stream("valid")
+        load("affnist", "valid")
     with pytest.raises(ValueError, match="Unknown source"):
-        affnist.stream("test", source="zip")
+        load("affnist", "test", source="zip")
     with pytest.raises(ValueError, match="path"):
-        affnist.stream("test", source="embedded", path=Path("x.mat"))
+        load("affnist", "test", source="regenerated", path=Path("x.mat"))
     with pytest.raises(ValueError, match="grey uint8"):
         floats = describe("a", "b", "test", mnist.floats(), mnist.labels)
         affnist.regenerate(floats, 3)
@@ -367,15 +364,12 @@ def test_folder_archive_and_single_file_are_alike(batches: tuple[Path, Dataset])
         assert torch.equal(read.labels, data.labels), path
 
 
-def test_mat_selection_and_chunks(batches: tuple[Path, Dataset]) -> None:
+def test_mat_selection(batches: tuple[Path, Dataset]) -> None:
     root, data = batches
     few = load("affnist", "test", source="mat", root=root, count=30, seed=2, size=40)
     numbers = few.extras["number"]
     assert torch.equal(numbers, affnist.chosen(120, 30, 2, "test"))
     assert torch.equal(few.images, data.images[numbers])
-    for chunk in (1, 7, 1000):
-        parts = list(affnist.stream("test", source="mat", root=root, size=40, chunk=chunk))
-        assert torch.equal(torch.cat([part.images for part in parts]), data.images)
     with pytest.raises(ValueError, match="count must be 1 to"):
         load("affnist", "test", source="mat", root=root, count=121)
 

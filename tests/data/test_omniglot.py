@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import one_shot
 import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
 
 from tvae.data import DataNotFound, entry, load, omniglot
+from tvae.evaluation import Pixels
 
 FULL = os.environ.get("TVAE_DATA")
 needs_small = pytest.mark.skipif(
@@ -221,9 +223,9 @@ def write_runs(path: Path, answer: Callable[[int, int], int]) -> None:
 def test_one_shot_runs_and_their_answers(tmp_path: Path) -> None:
     place = tmp_path / omniglot.ARRAYS / "one_shot_runs.zip"
     with pytest.raises(DataNotFound, match=r"one_shot_runs\.zip"):
-        omniglot.one_shot(tmp_path)
+        one_shot.one_shot(tmp_path)
     write_runs(place, lambda run, item: (7 * item + run) % 20)
-    task = omniglot.one_shot(tmp_path, size=105)
+    task = one_shot.one_shot(tmp_path, size=105)
     assert task.training.shape == task.test.shape == (20, 20, 1, 105, 105)
     assert task.answers[2].tolist() == [(7 * item + 3) % 20 for item in range(20)]
     chosen = torch.gather(
@@ -232,10 +234,11 @@ def test_one_shot_runs_and_their_answers(tmp_path: Path) -> None:
     assert torch.equal(chosen, task.test) and task.test.unique().tolist() == [0, 255]
     write_runs(place, lambda run, item: 0)
     with pytest.raises(ValueError, match="each training drawing once"):
-        omniglot.one_shot(tmp_path)
+        one_shot.one_shot(tmp_path)
+    assert one_shot.accuracy(Pixels(), task) == 1  # each test drawing is a copy
     place.write_bytes(place.read_bytes()[:5000])
     with pytest.raises(ValueError, match="does not hold the one-shot runs"):
-        omniglot.one_shot(tmp_path)
+        one_shot.one_shot(tmp_path)
 
 
 needs_arrays = pytest.mark.skipif(
@@ -275,7 +278,7 @@ def test_the_complete_set_holds_the_small_one_pixel_by_pixel() -> None:
 
 @needs_arrays
 def test_the_official_one_shot_task_is_of_evaluation_characters() -> None:
-    task = omniglot.one_shot(size=105)
+    task = one_shot.one_shot(size=105)
     data = load("omniglot", "test", source="npz", size=105)
     where = {hash(image.numpy().tobytes()): k for k, image in enumerate(data.images)}
     shown, asked = (

@@ -161,7 +161,7 @@ def test_curves_have_a_row_per_epoch(tmp_path):
         ledger.write(entry(job), tmp_path)
     curves = ledger.curves(tmp_path)
     assert len(curves) == 4
-    assert list(ledger.curves(tmp_path, ["mnist-A-25"])["total"]) == [200.5, 150.25]
+    assert list(curves[curves.name == "mnist-A-25"]["total"]) == [200.5, 150.25]
 
 
 def test_folder_can_be_chosen(tmp_path, monkeypatch):

@@ -24,20 +24,20 @@ images; the order in which expansion, shear and rotation are composed; bilinear 
 The maps themselves, and where ink may lie, are in `tvae.data.affnist_maps`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from tvae.checks import check_whole
 from tvae.data import affnist_mat, digits
 from tvae.data.affnist_maps import (
+    CANVAS,
     Parameters,
-    check_portions,
     chosen,
     ink_extremes,
+    joined,
     parameters,
     render,
 )
@@ -48,28 +48,31 @@ from tvae.data.resampling import in_blocks, resize
 VERSIONS = 32
 ANCHORS = 100_000  # training images that serve as kNN anchors: load("affnist", count=ANCHORS)
 SPLITS = ("train", "validation", "test")
-SOURCES = ("full", "mat", "regenerated", "embedded")
 
 # Images per step: small enough that a step's grid (3 MB) stays in the cache.
 _BLOCK = 256
 
 
-def regenerate_chunks(
+def regenerate(
     mnist: Dataset,
     count: int | None = None,
     seed: int = 0,
     *,
     size: int = 28,
-    chunk: int = 8192,
     versions: int = VERSIONS,
     source: str = "regenerated",
-) -> Iterator[Dataset]:
-    """Make AffNIST from the originals `mnist`, as uint8 chunks of at most `chunk` images.
+) -> Dataset:
+    """Make AffNIST from the originals `mnist`, (K, 1, size, size) uint8.
+
+    Args:
+        count: how many of the len(mnist) · versions images, drawn without repetition; None for all.
+        seed: fixes parameters and choice; image number k of a seed is the same for any `count`.
+        size: 40 for the canvas as it is, less for an antialiased reduction.
+        versions: of each original.
 
     The split of `mnist`'s provenance keys the random numbers, so train and test differ even for the
-    same original. See `regenerate` for the rest.
+    same original. `extras` of the result holds the number of each image and its drawn parameters.
     """
-    check_portions(chunk, size)
     if mnist.images.dtype != torch.uint8 or mnist.images.shape[1] != 1:
         raise ValueError("AffNIST is made from grey uint8 originals of shape (N, 1, H, W).")
     if versions <= 0:
@@ -77,83 +80,28 @@ def regenerate_chunks(
     split, total = mnist.provenance.split, len(mnist) * versions
     numbers = chosen(total, count, seed, split)
     extremes = ink_extremes(mnist.images)
+    images = torch.empty((len(numbers), 1, size, size), dtype=torch.uint8)
+    parts: dict[int, Parameters] = {}
+
+    def work(block: slice) -> None:
+        own = parameters(mnist.images, numbers[block], seed, split=split, extremes=extremes)
+        images[block] = resize(render(mnist.images, own), size)
+        parts[block.start] = own
+
+    in_blocks(work, len(numbers), _BLOCK)
+    drawn = joined([parts[start].as_dict() for start in sorted(parts)])
     note = f"made from {mnist.provenance.name} ({mnist.provenance.source}), seed {seed}"
     if len(numbers) < total:
         note += f", {len(numbers):,} drawn of {total:,}"
-    for part in numbers.split(chunk):
-        images, drawn = _warped(mnist, part, seed, size, extremes)
-        yield describe(
-            "affnist",
-            source,
-            split,
-            images,
-            mnist.labels[drawn["original"]],
-            note=note,
-            classes=mnist.classes,
-            extras={"number": part, **drawn},
-        )
-
-
-def _warped(
-    mnist: Dataset, numbers: torch.Tensor, seed: int, size: int, extremes: torch.Tensor
-) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """The images of these numbers, (K, 1, size, size) uint8, and what was drawn for them."""
-    images = torch.empty((len(numbers), 1, size, size), dtype=torch.uint8)
-    drawn: dict[int, Parameters] = {}
-
-    def work(block: slice) -> None:
-        own = parameters(
-            mnist.images, numbers[block], seed, split=mnist.provenance.split, extremes=extremes
-        )
-        images[block] = resize(render(mnist.images, own), size)
-        drawn[block.start] = own
-
-    in_blocks(work, len(numbers), _BLOCK)
-    return images, _joined([drawn[key].as_dict() for key in sorted(drawn)])
-
-
-def _joined(rows: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    return {name: torch.cat([part[name] for part in rows]) for name in rows[0]}
-
-
-def regenerate(mnist: Dataset, count: int | None = None, seed: int = 0, **options: Any) -> Dataset:
-    """Make AffNIST from the originals `mnist` in memory, (K, 1, size, size) uint8.
-
-    Args:
-        count: how many of the len(mnist) · versions images, drawn without repetition; None for all.
-        seed: fixes parameters and choice; image number k of a seed is the same for any `count`.
-        options: of `regenerate_chunks`: `versions` of each original; `size`, 40 for the canvas as it
-            is, less for an antialiased reduction.
-
-    `extras` of the result holds the number of each image and its drawn parameters.
-    """
-    total = len(mnist) * options.get("versions", VERSIONS)
-    return _collect(regenerate_chunks(mnist, count, seed, **options), count or total)
-
-
-def _collect(chunks: Iterator[Dataset], total: int) -> Dataset:
-    """One data set of all chunks; its image memory is claimed once, not twice as by `cat`."""
-    images: torch.Tensor | None = None
-    labels, extras, at = [], [], 0
-    for part in chunks:
-        if images is None:
-            images = torch.empty((total, *part.images.shape[1:]), dtype=torch.uint8)
-        images[at : at + len(part)] = part.images
-        at += len(part)
-        labels.append(part.labels)
-        extras.append(part.extras)
-    if images is None or at != total:
-        raise ValueError(f"{total:,} AffNIST images were announced, but {at:,} came.")
-    made = part.provenance
     return describe(
-        made.name,
-        made.source,
-        made.split,
+        "affnist",
+        source,
+        split,
         images,
-        torch.cat(labels),
-        note=made.note,
-        classes=part.classes,
-        extras=_joined(extras),
+        mnist.labels[drawn["original"]],
+        note=note,
+        classes=mnist.classes,
+        extras={"number": numbers, **drawn},
     )
 
 
@@ -170,41 +118,8 @@ def originals(split: str, source: str = "regenerated", root: Path | None = None)
     if split == "test":
         return mnist
     boundary = len(mnist) * 5 // 6
-    half = mnist.take(slice(boundary) if split == "train" else slice(boundary, None))
+    half = mnist.take({"train": slice(boundary), "validation": slice(boundary, None)}[split])
     return replace(half, provenance=replace(half.provenance, split=split))
-
-
-def _route(
-    split: str, source: str, root: Path | None, path: Path | None
-) -> tuple[int, Callable[..., Iterator[Dataset]]]:
-    """How many images there are, and the function that gives chunks of them."""
-    for what, value, known in (("split", split, SPLITS), ("source", source, SOURCES)):
-        if value not in known:
-            raise ValueError(
-                f"Unknown {what} {value!r} of affnist: choose one of {', '.join(known)}."
-            )
-    if source in ("full", "mat"):
-        chunks = partial(affnist_mat.read_chunks, split, root=root, path=path)
-        return affnist_mat.total(split, root=root, path=path), chunks
-    if path is not None:
-        raise ValueError(f"path names .mat files; it has no meaning for the source {source!r}.")
-    mnist = originals(split, source, root)
-    return len(mnist) * VERSIONS, partial(regenerate_chunks, mnist, source=source)
-
-
-def stream(
-    split: str = "test",
-    *,
-    source: str = "regenerated",
-    root: Path | None = None,
-    path: Path | None = None,
-    **options: Any,
-) -> Iterator[Dataset]:
-    """AffNIST in uint8 chunks, by either route.
-
-    The arguments are those of `load`, and `chunk`, the number of images in one (8192).
-    """
-    return _route(split, source, root, path)[1](**options)
 
 
 def load(
@@ -229,8 +144,13 @@ def load(
         size: 40, or less for an antialiased reduction; 28 is what the models take.
         path: a .mat file, a folder or a .zip of 1.mat, 2.mat, ..., instead of the data root.
     """
-    total, chunks = _route(split, source, root, path)
-    return _collect(chunks(count=count, seed=seed, size=size), total if count is None else count)
+    if check_whole(size, "size") > CANVAS:
+        raise ValueError(f"size must be at most {CANVAS} pixels, not {size}.")
+    if source in ("full", "mat"):
+        return affnist_mat.read(split, count, seed, size, root=root, path=path)
+    if path is not None:
+        raise ValueError(f"path names .mat files; it has no meaning for the source {source!r}.")
+    return regenerate(originals(split, source, root), count, seed, size=size, source=source)
 
 
 def _find(split: str, source: str, root: Path | None) -> object:

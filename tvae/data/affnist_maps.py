@@ -18,13 +18,13 @@ extremes of a linear function are taken at the first or last ink pixel of some r
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from tvae.checks import check_whole
 from tvae.data.counter_based import uniforms, words
 from tvae.data.resampling import in_blocks, to_bytes
 
@@ -50,9 +50,6 @@ class Parameters:
 
     def __len__(self) -> int:
         return len(self.original)
-
-    def __getitem__(self, index: slice | torch.Tensor) -> Parameters:
-        return Parameters(*(rows[index] for rows in self.as_dict().values()))
 
     def as_dict(self) -> dict[str, torch.Tensor]:
         return {item.name: getattr(self, item.name) for item in fields(self)}
@@ -86,11 +83,9 @@ def chosen(total: int, count: int | None, seed: int, split: str) -> torch.Tensor
     return torch.from_numpy(np.sort(np.argpartition(keys, count - 1)[:count]))
 
 
-def check_portions(chunk: int, size: int) -> None:
-    """Refuse a number of images at a time, or a side of theirs, that cannot be."""
-    check_whole(chunk, "chunk")
-    if check_whole(size, "size") > CANVAS:
-        raise ValueError(f"size must be at most {CANVAS} pixels, not {size}.")
+def joined(parts: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """The columns of several parts of a set, one after the other."""
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
 def ink_extremes(images: torch.Tensor) -> torch.Tensor:

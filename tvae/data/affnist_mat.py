@@ -16,8 +16,6 @@ m₃ x + m₄ y + m₅), so that `matrix_old_to_new` is (1, 0, 6, 0, 1, 6) there
 import io
 import re
 import zipfile
-from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tvae.data.affnist_maps import CANVAS, check_portions, chosen
+from tvae.data.affnist_maps import CANVAS, chosen, joined
 from tvae.data.dataset import Dataset, describe
 from tvae.data.download import download as fetched
 from tvae.data.entries import published
@@ -140,65 +138,49 @@ def _open(place: Path, name: str) -> dict[str, torch.Tensor]:
     return read_file(str(place), str(place))
 
 
-@lru_cache(maxsize=8)
-def _first_count(place: Path, name: str, _stamp: int) -> int:
-    return len(_open(place, name)["labels"])
-
-
-def total(split: str, *, root: Path | None = None, path: Path | None = None) -> int:
-    """How many images the files of `split` hold (all files have as many as the first)."""
-    place = find(split, root, path)
-    names = _members(place)
-    return len(names) * _first_count(place, names[0], place.stat().st_mtime_ns)
-
-
-def read_chunks(
+def read(
     split: str,
-    *,
     count: int | None = None,
     seed: int = 0,
     size: int = 28,
-    chunk: int = 8192,
+    *,
     root: Path | None = None,
     path: Path | None = None,
-) -> Iterator[Dataset]:
-    """The published images (all, or `count` drawn by `seed`) in chunks; one file at a time."""
-    check_portions(chunk, size)
+) -> Dataset:
+    """The published images, all or `count` drawn by `seed`; one file at a time is in memory."""
     place = find(split, root, path)
     names = _members(place)
-    everything = total(split, root=root, path=path)
-    per_file = everything // len(names)
-    numbers = chosen(everything, count, seed, split)
+    data = _open(place, names[0])
+    per_file = len(data["labels"])
+    total = len(names) * per_file
+    numbers = chosen(total, count, seed, split)
+    images = torch.empty((len(numbers), 1, size, size), dtype=torch.uint8)
+    parts, done = [], 0
+    for index, name in enumerate(names):
+        mine = numbers[(numbers >= index * per_file) & (numbers < (index + 1) * per_file)]
+        if not len(mine):
+            continue
+        data = _open(place, name) if index else data
+        if len(data["labels"]) != per_file:
+            raise ValueError(
+                f"{place}: {name} has {len(data['labels']):,} images, {names[0]} {per_file:,}; "
+                f"files of one split must have as many."
+            )
+        rows = mine - index * per_file
+        images[done : done + len(mine)] = resize(data.pop("images")[rows], size)
+        parts.append({"number": mine, **{name: values[rows] for name, values in data.items()}})
+        done += len(mine)
+    extras = joined(parts)
     note = "the published files"
-    if len(numbers) < everything:
-        note += f", {len(numbers):,} drawn of {everything:,} with seed {seed}"
-
-    def chunks() -> Iterator[Dataset]:
-        for index, name in enumerate(names):
-            mine = numbers[(numbers >= index * per_file) & (numbers < (index + 1) * per_file)]
-            if not len(mine):
-                continue
-            data = _open(place, name)
-            if len(data["labels"]) != per_file:
-                raise ValueError(
-                    f"{place}: {name} has {len(data['labels']):,} images, {names[0]} {per_file:,}; "
-                    f"files of one split must have as many."
-                )
-            for start in range(0, len(mine), chunk):
-                part = mine[start : start + chunk]
-                rows = part - index * per_file
-                yield describe(
-                    "affnist",
-                    "mat",
-                    split,
-                    resize(data["images"][rows], size),
-                    data["labels"][rows],
-                    note=note,
-                    classes=tuple("0123456789"),
-                    extras={
-                        "number": part,
-                        **{k: v[rows] for k, v in data.items() if k not in ("images", "labels")},
-                    },
-                )
-
-    return chunks()
+    if len(numbers) < total:
+        note += f", {len(numbers):,} drawn of {total:,} with seed {seed}"
+    return describe(
+        "affnist",
+        "mat",
+        split,
+        images,
+        extras.pop("labels"),
+        note=note,
+        classes=tuple("0123456789"),
+        extras=extras,
+    )

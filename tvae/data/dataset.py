@@ -131,15 +131,6 @@ class Dataset:
             extras={name: rows[index] for name, rows in self.extras.items()},
         )
 
-    def to(self, device: str | torch.device) -> Dataset:
-        """The same data set with its tensors on `device`."""
-        return replace(
-            self,
-            images=self.images.to(device),
-            labels=self.labels.to(device),
-            extras={name: rows.to(device) for name, rows in self.extras.items()},
-        )
-
 
 def pixels_of(
     images: torch.Tensor | Dataset, shape: tuple[int, int, int] | None = None, name: str = "images"

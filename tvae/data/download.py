@@ -57,9 +57,7 @@ def _append(url: str, part: Path, timeout: float) -> None:
     try:
         answer = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
-        if (
-            begun and error.code == 416
-        ):  # there is nothing after what we have: let the checksum tell
+        if begun and error.code == 416:  # nothing comes after what we have: the checksum will tell
             return
         raise
     with answer:

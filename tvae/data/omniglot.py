@@ -19,10 +19,8 @@ All give the same drawings the same pixels and the same order: alphabet, charact
 
 import csv
 import io
-import re
 import zipfile
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -50,7 +48,7 @@ SAMPLE = {
 DRAWERS = 20
 SIDE = 105  # of the drawings as they were made
 
-_Key = tuple[str, str, str]  # alphabet, character, file name
+_Key = tuple[str, str, str]  # alphabet, character, file name ("" for all drawings of a character)
 
 
 def _present(folder: Path, name: str) -> Path | None:
@@ -87,20 +85,7 @@ def find(split: str, source: str = "full", root: Path | None = None) -> tuple[st
     )
 
 
-def _drawings(place: Path) -> Iterator[tuple[_Key, bytes]]:
-    """Every PNG in a folder or archive of the layout set/alphabet/character/file.png."""
-    if place.is_dir():
-        for path in place.glob("*/*/*.png"):
-            yield (path.parts[-3], path.parts[-2], path.name), path.read_bytes()
-        return
-    with reading(f"{place} is damaged"), zipfile.ZipFile(place) as archive:
-        for name in archive.namelist():
-            parts = PurePosixPath(name).parts
-            if len(parts) == 4 and name.endswith(".png") and parts[0] != "__MACOSX":
-                yield (parts[1], parts[2], parts[3]), member(archive, name)
-
-
-def _decode(data: bytes, where: str) -> np.ndarray:
+def decode(data: bytes, where: str) -> np.ndarray:
     """A drawing as uint8, ink 255 on 0 (the files have black ink on white)."""
     with opened(io.BytesIO(data), where) as picture:
         if picture.size != (SIDE, SIDE):
@@ -108,70 +93,57 @@ def _decode(data: bytes, where: str) -> np.ndarray:
         return 255 - np.asarray(picture.convert("L"))
 
 
-def _arrays(places: Sequence[Path]) -> dict[tuple[str, str], tuple[Path, int]]:
-    """Alphabet and character -> array file and row, by the index beside the files."""
-    index = places[0].parent / "omniglot_index.csv"
-    files = {place.stem: place for place in places}
+def _drawings(place: Path) -> Iterator[tuple[_Key, np.ndarray]]:
+    """Every PNG, (1, 105, 105), in a folder or archive of the layout set/alphabet/character/file.png."""
+    if place.is_dir():
+        for path in place.glob("*/*/*.png"):
+            key = (path.parts[-3], path.parts[-2], path.name)
+            yield key, decode(path.read_bytes(), "/".join(key))[None]
+        return
+    with reading(f"{place} is damaged"), zipfile.ZipFile(place) as archive:
+        for name in archive.namelist():
+            parts = PurePosixPath(name).parts
+            if len(parts) == 4 and name.endswith(".png") and parts[0] != "__MACOSX":
+                key = (parts[1], parts[2], parts[3])
+                yield key, decode(member(archive, name), "/".join(key))[None]
+
+
+def _characters(place: Path) -> Iterator[tuple[_Key, np.ndarray]]:
+    """The characters of an array file one by one, (20, 105, 105) uint8 with ink 255 on 0.
+
+    Their names are in the index beside it. The file is unpacked as it is read, so that no more than
+    one character is in memory.
+    """
+    index = place.parent / "omniglot_index.csv"
     expected = "lines with alphabet, character_in_alphabet, array and row"
     with (
         reading(f"{index} is damaged, it should have {expected}"),
         index.open(newline="", encoding="utf-8") as file,
     ):
-        return {
-            (line["alphabet"], f"character{int(line['character_in_alphabet']):02}"): (
-                files[line["array"]],
-                int(line["row"]),
+        names = {
+            int(line["row"]): (
+                line["alphabet"],
+                f"character{int(line['character_in_alphabet']):02}",
             )
             for line in csv.DictReader(file)
-            if line["array"] in files
+            if line["array"] == place.stem
         }
-
-
-def _rows(place: Path, count: int) -> Iterator[np.ndarray]:
-    """The characters of an array file one by one, (20, 105, 105) uint8 with ink 255 on 0.
-
-    The file is unpacked as it is read, so that no more than one character is in memory.
-    """
-    shape = (count, DRAWERS, SIDE, SIDE)
+    shape = (len(names), DRAWERS, SIDE, SIDE)
     with (
         reading(f"{place} is not an array of Omniglot drawings"),
         zipfile.ZipFile(place) as archive,
-        archive.open("images.npy") as file,
+        archive.open("images.npy") as array,
     ):
-        np.lib.format.read_magic(file)
-        found, by_column, dtype = np.lib.format.read_array_header_1_0(file)
+        np.lib.format.read_magic(array)
+        found, by_column, dtype = np.lib.format.read_array_header_1_0(array)
         if found != shape or by_column or dtype != np.bool_:
             raise ValueError(f"expected bool of shape {shape}, found {dtype} of {found}")
-        for _ in range(count):
-            data = file.read(DRAWERS * SIDE * SIDE)
+        for row in range(len(names)):
+            data = array.read(DRAWERS * SIDE * SIDE)
             if len(data) < DRAWERS * SIDE * SIDE:
                 raise ValueError("it is cut off")
             ink = np.frombuffer(data, dtype=np.uint8) == 0
-            yield ink.reshape(shape[1:]).astype(np.uint8) * np.uint8(255)
-
-
-def _kept(
-    present: Collection[str], split: str, found: str, alphabets: Sequence[str] | None
-) -> set[str]:
-    """The alphabets to load."""
-    if alphabets is not None:
-        unknown = sorted(set(alphabets) - set(present))
-        if unknown or not alphabets:
-            raise ValueError(
-                f"No such alphabet in omniglot ({found}, {split}): {', '.join(unknown) or 'none'}; "
-                f"there are {', '.join(sorted(present))}."
-            )
-        return set(alphabets)
-    if found != "small":
-        return set(present)
-    parts = {"train": SMALL_TRAIN, "test": SMALL_TEST, "all": SMALL_TRAIN + SMALL_TEST}
-    kept = set(parts[split])
-    if not kept <= set(present):
-        raise ValueError(
-            f"The small Omniglot archives lack {', '.join(sorted(kept - set(present)))}: "
-            f"they are incomplete; fetch them again."
-        )
-    return kept
+            yield (*names[row], ""), ink.reshape(shape[1:]).astype(np.uint8) * np.uint8(255)
 
 
 def load(
@@ -194,34 +166,34 @@ def load(
     `classes` names each character ("Greek/character01"), `groups` its alphabet.
     """
     found, places = find(split, source, root)
-    if found == "npz":
-        rows = _arrays(places)
-        kept = _kept({alphabet for alphabet, _ in rows}, split, found, alphabets)
-        characters = sorted(character for character in rows if character[0] in kept)
-        images = torch.empty((len(characters) * DRAWERS, 1, size, size), dtype=torch.uint8)
-        position = {rows[character]: at for at, character in enumerate(characters)}
-        for place in places:
-            count = sum(where == place for where, _ in rows.values())
-            for row, drawn in enumerate(_rows(place, count)):
-                at = position.get((place, row))
-                if at is not None:
-                    part = slice(at * DRAWERS, (at + 1) * DRAWERS)
-                    images[part] = resize(torch.from_numpy(drawn)[:, None], size)
-        labels = torch.arange(len(characters)).repeat_interleave(DRAWERS)
-    else:
-        drawings: dict[_Key, bytes] = {}
-        for place in places:
-            for key, data in _drawings(place):
-                drawings.setdefault(key, data)  # in both small sets: the first wins
-        kept = _kept({alphabet for alphabet, _, _ in drawings}, split, found, alphabets)
-        keys = sorted(key for key in drawings if key[0] in kept)
-        if not keys:
-            raise ValueError(f"No drawing (*/*/*.png) in {', '.join(map(str, places))}.")
-        characters = sorted({key[:2] for key in keys})
-        number = {character: index for index, character in enumerate(characters)}
-        drawn = np.stack([_decode(drawings[key], "/".join(key)) for key in keys])
-        images = resize(torch.from_numpy(drawn)[:, None], size)
-        labels = torch.tensor([number[key[:2]] for key in keys])
+    chosen = alphabets
+    if alphabets is None and found == "small":
+        parts = {"train": SMALL_TRAIN, "test": SMALL_TEST, "all": SMALL_TRAIN + SMALL_TEST}
+        chosen = parts[split]
+    present: set[str] = set()
+    drawn: dict[_Key, torch.Tensor] = {}
+    for place in places:
+        for key, drawings in (_characters if found == "npz" else _drawings)(place):
+            present.add(key[0])
+            # in both small sets: the first wins
+            if (chosen is None or key[0] in chosen) and key not in drawn:
+                drawn[key] = resize(torch.from_numpy(drawings)[:, None], size)
+    kept = present if chosen is None else set(chosen)
+    absent = ", ".join(sorted(kept - present))
+    if alphabets is not None and (absent or not alphabets):
+        raise ValueError(
+            f"No such alphabet in omniglot ({found}, {split}): {absent or 'none'}; "
+            f"there are {', '.join(sorted(present))}."
+        )
+    if absent:
+        raise ValueError(
+            f"The small Omniglot archives lack {absent}: they are incomplete; fetch them again."
+        )
+    if not drawn:
+        raise ValueError(f"No drawing (*/*/*.png) in {', '.join(map(str, places))}.")
+    keys = sorted(drawn)
+    characters = sorted({key[:2] for key in keys})
+    number = {character: index for index, character in enumerate(characters)}
     note = f"{len(characters)} characters of {len(kept)} alphabets"
     if found == "small":
         note += ", from the two small background sets, split by alphabet, not the full set"
@@ -229,55 +201,12 @@ def load(
         "omniglot",
         found,
         split,
-        images,
-        labels,
+        torch.cat([drawn[key] for key in keys]),
+        torch.cat([torch.full((len(drawn[key]),), number[key[:2]]) for key in keys]),
         note=note,
         classes=["/".join(character) for character in characters],
         groups=[alphabet for alphabet, _ in characters],
     )
-
-
-@dataclass(frozen=True)
-class OneShot:
-    """The official one-shot task: in each of 20 runs, which of 20 characters is each test drawing?
-
-    - `training`, `test`: (20, 20, 1, size, size) uint8, white ink on black: run, drawing;
-    - `answers`: (20, 20) int64, for each test drawing the training drawing of its character.
-    """
-
-    training: torch.Tensor
-    test: torch.Tensor
-    answers: torch.Tensor
-
-
-def one_shot(root: Path | None = None, *, size: int = 28) -> OneShot:
-    """Read the task from `omniglot/one_shot_runs.zip`; size 105 gives the drawings as they are.
-
-    Every run has its own characters, all of one evaluation alphabet. Chance is 1 in 20.
-    """
-    place = data_root(root) / ARRAYS / "one_shot_runs.zip"
-    if not place.is_file():
-        remedy = "put the runs of Omniglot's one-shot classification (run01/ to run20/) there"
-        raise missing("omniglot's one-shot runs", [place], remedy)
-    answers = torch.empty((DRAWERS, DRAWERS), dtype=torch.int64)
-    drawn = np.empty((2, DRAWERS, DRAWERS, SIDE, SIDE), dtype=np.uint8)
-    with reading(f"{place} does not hold the one-shot runs"), zipfile.ZipFile(place) as archive:
-        for run in range(DRAWERS):
-            folder = f"run{run + 1:02}"
-            lines = member(archive, f"{folder}/class_labels.txt").decode("ascii")
-            pairs = re.findall(r"test/item(\d+)\.png \S+training/class(\d+)\.png", lines)
-            key = {int(item) - 1: int(character) - 1 for item, character in pairs}
-            for item in range(DRAWERS):
-                answers[run, item] = key[item]
-                names = (f"training/class{item + 1:02}.png", f"test/item{item + 1:02}.png")
-                for part, name in enumerate(names):
-                    data = member(archive, f"{folder}/{name}")
-                    drawn[part, run, item] = _decode(data, name)
-    if not torch.equal(answers.sort(1).values, torch.arange(DRAWERS).expand(DRAWERS, -1)):
-        raise ValueError(f"{place}: the answers of a run must name each training drawing once.")
-    images = resize(torch.from_numpy(drawn).reshape(-1, 1, SIDE, SIDE), size)
-    training, test = images.reshape(2, DRAWERS, DRAWERS, 1, size, size)
-    return OneShot(training, test, answers)
 
 
 def sample(split: str) -> Dataset:

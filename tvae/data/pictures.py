@@ -124,13 +124,15 @@ def fitted(pixels: Sequence[np.ndarray], shape: tuple[int, int, int]) -> torch.T
     channels, height, width = shape
     if height != width:
         raise ValueError(f"Pictures are fitted to squares, and the model wants {width}x{height}.")
-    counts, images = dict.fromkeys(("inverted", "padded", "resized"), 0), []
+    inverted, padded = "inverted (white ground)", "padded to a square"
+    resized = f"resized to {width}x{height}"
+    counts, images = dict.fromkeys((inverted, padded, resized), 0), []
     for array in pixels:
         border = np.concatenate([array[0], array[-1], array[:, 0], array[:, -1]])
         ground = np.median(border, axis=0)
         if channels == 1 and ground.item() > 127:
             array, ground = 255 - array, 255 - ground
-            counts["inverted"] += 1
+            counts[inverted] += 1
         rows, columns = array.shape[:2]
         side = max(rows, columns)
         if rows != columns:
@@ -138,15 +140,10 @@ def fitted(pixels: Sequence[np.ndarray], shape: tuple[int, int, int]) -> torch.T
             top, left = (side - rows) // 2, (side - columns) // 2
             square[top : top + rows, left : left + columns] = array
             array = square
-            counts["padded"] += 1
+            counts[padded] += 1
         image = torch.from_numpy(np.ascontiguousarray(array)).permute(2, 0, 1)[None]
-        counts["resized"] += side != height
+        counts[resized] += side != height
         images.append(image.contiguous() if side == height else resize(image.contiguous(), height))
-    words = {
-        "inverted": "inverted (white ground)",
-        "padded": "padded to a square",
-        "resized": f"resized to {width}x{height}",
-    }
-    done = ", ".join(f"{count} {words[what]}" for what, count in counts.items() if count)
+    done = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     print(f"of {len(images)} pictures: {done or 'all fit as they are'}", file=sys.stderr)
     return torch.cat(images)

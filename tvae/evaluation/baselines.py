@@ -19,8 +19,6 @@ from tvae.seeding import derive, generator
 class Pixels:
     """No representation at all: the pixels in [0, 1]."""
 
-    name = "pixels"
-
     def embed(self, images: torch.Tensor) -> torch.Tensor:
         """(N, C, H, W) → (N, C·H·W)."""
         return to_floats(check_images(images), torch.float32).flatten(1)
@@ -34,8 +32,6 @@ class PCA:
         d: how many components.
         seed: of scikit-learn's randomised solver, which only images of many pixels need.
     """
-
-    name = "PCA"
 
     def __init__(self, images: torch.Tensor | Dataset, d: int, *, seed: int = 0) -> None:
         tensor = pixels_of(images)
@@ -61,8 +57,6 @@ class PCA:
 
 class Untrained:
     """The posterior means of an encoder as it is before its first step of training."""
-
-    name = "untrained encoder"
 
     def __init__(self, d: int, shape: tuple[int, int, int] = (1, 28, 28), *, seed: int = 0) -> None:
         # the encoder is the same for either likelihood; a Gaussian is possible at every size

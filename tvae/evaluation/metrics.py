@@ -13,7 +13,7 @@ All but the last two are means over the test images, in nats (c1, c2: squared la
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -45,7 +45,7 @@ METRICS = (
     "knn_out",
 )
 ACCURACIES = ("knn_in", "knn_out")
-Images = Dataset | Iterable[Dataset]
+_PART = 20_000  # queries whose neighbours are looked for at once
 
 
 class Metrics(Mapping[str, float | None]):
@@ -111,8 +111,8 @@ def evaluate(
     test: torch.Tensor | Dataset,
     *,
     train: Dataset | None = None,
-    anchors: Images | None = None,
-    queries: Images | None = None,
+    anchors: Dataset | None = None,
+    queries: Dataset | None = None,
     triplets: Views | None = None,
     views: bool | None = None,
     seed: int = 0,
@@ -129,8 +129,7 @@ def evaluate(
         test: the test images, (N, C, H, W) or a data set.
         train: labelled training images for knn_in. Where the named classes of the test images are
             not among theirs, as for Omniglot, there is no knn_in.
-        anchors, queries: labelled images for knn_out, both or neither: data sets, or iterables of
-            them, which are taken in turn and need not fit into memory.
+        anchors, queries: labelled images for knn_out, both or neither.
         triplets: the source of the views; None means those that the model was trained on
             (`model.triplets`), and `Triplets()` for a model of which that is not known.
         views: whether to measure nllx1 and nllx2 for a plain `VAE`; None means if it was trained on
@@ -170,7 +169,7 @@ def evaluate(
             details["likelihood_samples"] = likelihood_samples
             details["effective_sample_size"] = found.effective_sample_size
             details["monte_carlo_error"] = found.monte_carlo_error
-    searched: dict[str, tuple[Images, Images]] = {}
+    searched: dict[str, tuple[Dataset, Dataset]] = {}
     if train is not None and isinstance(test, Dataset):
         if set(test.classes) <= set(train.classes) or not train.classes:
             searched["knn_in"] = train, test
@@ -215,44 +214,23 @@ def _terms(
 
 
 def _accuracy(
-    name: str, model: VAE | Embedding, anchors: Images, queries: Images, k: int, batch: int
+    name: str, model: VAE | Embedding, anchors: Dataset, queries: Dataset, k: int, batch: int
 ) -> tuple[float, float, dict[str, int]]:
     """The kNN accuracy `name`, its error and the number of anchors and queries."""
-    codes, labels = [], []
-    for part in _chunks(anchors):
-        codes.append(embed(model, part, batch=batch))
-        labels.append(part.labels.cpu())
-    if not codes:
-        raise ValueError(f"There are no anchors for {name}.")
     device = next(model.parameters()).device if isinstance(model, VAE) else torch.device("cpu")
-    index = Neighbours(torch.cat(codes), k, device=device)
-    anchor_labels = torch.cat(labels)
-    del codes
-    hits, groups = [], []
-    for part in _chunks(queries):
-        found = vote(anchor_labels[index(embed(model, part, batch=batch)).indices])
-        hits.append(found == part.labels.cpu())
-        if "original" in part.extras:
-            groups.append(part.extras["original"].cpu())
-    if not hits:
-        raise ValueError(f"There are no queries for {name}.")
-    right = torch.cat(hits)
+    index = Neighbours(embed(model, anchors, batch=batch), k, device=device)
+    labels = anchors.labels.cpu()
+    # in parts, so that the codes of the queries, perhaps their pixels, stay few
+    found = [
+        vote(labels[index(embed(model, part, batch=batch)).indices])
+        for part in queries.images.split(_PART)
+    ]
+    right = torch.cat(found) == queries.labels.cpu()
     share = float(right.double().mean())
     error = math.sqrt(share * (1 - share) / len(right))
-    details = {f"{name}_anchors": len(anchor_labels), f"{name}_queries": len(right)}
-    if len(groups) == len(hits):
-        originals = torch.cat(groups)
+    details = {f"{name}_anchors": len(labels), f"{name}_queries": len(right)}
+    if "original" in queries.extras:
+        originals = queries.extras["original"].cpu()
         error = Estimate.of(right, originals).standard_error
         details[f"{name}_groups"] = len(originals.unique())
     return share, error, details
-
-
-def _chunks(images: Images) -> Iterator[Dataset]:
-    """The data sets of an iterable; a data set itself in parts, so that its codes stay few."""
-    if not isinstance(images, Dataset):
-        yield from images
-        return
-    for start in range(0, len(images), 20_000):
-        part = slice(start, start + 20_000)
-        extras = {name: rows[part] for name, rows in images.extras.items()}
-        yield Dataset(images.images[part], images.labels[part], images.provenance, extras=extras)

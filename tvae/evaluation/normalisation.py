@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import torch
 
-from tvae.data import Dataset, describe, pixels_of
+from tvae.data import Dataset, fingerprint, pixels_of
 from tvae.transforms.warp import warp
 
 KINDS = ("centred", "moments")
@@ -92,17 +92,9 @@ def normalised(data: Dataset, kind: str, size: float | None = None) -> Dataset:
         part = data.floats(slice(start, start + BATCH))
         moved = warp(part, normalising_matrices(part, kind, size), "bicubic")
         out[start : start + BATCH] = moved.mul(255).round() if out.dtype == torch.uint8 else moved
-    how = (
-        "centred by mass"
-        if kind == "centred"
-        else f"slant undone, size {size:.2f}, centred by mass"
-    )
-    made = describe(
-        data.provenance.name,
-        data.provenance.source,
-        data.provenance.split,
-        out,
-        data.labels,
-        note="; ".join(part for part in (data.provenance.note, how) if part),
-    )
-    return replace(data, images=made.images, provenance=made.provenance)
+    how = "centred by mass"
+    if kind == "moments":
+        how = f"slant undone, size {size:.2f}, {how}"
+    note = "; ".join(part for part in (data.provenance.note, how) if part)
+    provenance = replace(data.provenance, checksum=fingerprint(out, data.labels), note=note)
+    return replace(data, images=out, provenance=provenance)

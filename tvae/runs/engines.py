@@ -12,7 +12,9 @@ import queue
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TextIO
@@ -24,6 +26,8 @@ from tvae.runs.sweep import Job
 
 #: How often a run is started anew after its worker was killed, before it is recorded as failed.
 RETRIES = 2
+#: Name of a run and what it reports; None when its process has ended.
+_Events = queue.Queue[tuple[str, dict[str, Any] | None]]
 
 
 class Conflict(ValueError):
@@ -38,6 +42,13 @@ class Outcome:
     ok: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # with the reason
     elsewhere: list[str] = field(default_factory=list)  # another process was busy with them
+
+    def note(self, name: str, event: Mapping[str, Any]) -> None:
+        """Take note of the event that says how the run `name` ended."""
+        if event["event"] == "failed":
+            self.failed[name] = event["reason"]
+        else:
+            getattr(self, event["event"]).append(name)
 
 
 def open_jobs(jobs: Sequence[Job], results: AnyPath) -> tuple[list[Job], list[str]]:
@@ -91,47 +102,31 @@ def _order(job: Job, results: AnyPath, runs: AnyPath, device: str, threads: int)
 class _Worker:
     """One process that makes one run and reports events as JSON lines."""
 
-    def __init__(
-        self,
-        job: Job,
-        order: Mapping[str, Any],
-        log: Path,
-        threads: int,
-        events: queue.Queue[tuple[str, dict[str, Any] | None]],
-    ) -> None:
-        self.job = job
-        self.last: dict[str, Any] = {}
+    def __init__(self, job: Job, order: Mapping[str, Any], log: Path, events: _Events) -> None:
+        self.job, self.events = job, events
+        self.last: dict[str, Any] = {}  # the event that says how the run ended
         log.parent.mkdir(parents=True, exist_ok=True)
-        environment = dict(os.environ)
-        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-            environment[name] = str(threads)
+        limits = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
         with open(log, "ab") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tvae.runs.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env=environment,
+                env=os.environ | dict.fromkeys(limits, str(order["threads"])),
                 start_new_session=True,  # Ctrl-C reaches the sweep alone, which ends its workers
             )
         assert self.process.stdin is not None and self.process.stdout is not None
         # The pipe stays open as long as the sweep lives: its end tells the worker to stop.
         self.process.stdin.write(json.dumps(order).encode() + b"\n")
         self.process.stdin.flush()
-        self._reader = threading.Thread(
-            target=self._read, args=(self.process.stdout, events), daemon=True
-        )
-        self._reader.start()
+        threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True).start()
 
-    def _read(
-        self, lines: IO[bytes], events: queue.Queue[tuple[str, dict[str, Any] | None]]
-    ) -> None:
+    def _read(self, lines: IO[bytes]) -> None:
         for line in lines:
-            try:
-                events.put((self.job.name, json.loads(line)))
-            except json.JSONDecodeError:
-                continue
-        events.put((self.job.name, None))
+            with suppress(json.JSONDecodeError):
+                self.events.put((self.job.name, json.loads(line)))
+        self.events.put((self.job.name, None))
 
     def stop(self) -> None:
         """End the process; its last checkpoint stays."""
@@ -169,33 +164,29 @@ def local(
     todo, present = open_jobs(jobs, results)
     outcome = Outcome(present=present)
     threads = max((os.cpu_count() or 1) // side_by_side, 1)
-    events: queue.Queue[tuple[str, dict[str, Any] | None]] = queue.Queue()
+    events: _Events = queue.Queue()
     board = Board({job.name: cost(job) for job in todo}, stream)
     waiting = list(todo)
-    attempts: dict[str, int] = {}
+    attempts: Counter[str] = Counter()
     workers: dict[str, _Worker] = {}
 
     def start(job: Job) -> None:
-        attempts[job.name] = attempts.get(job.name, 0) + 1
+        attempts[job.name] += 1
         order = _order(job, results, runs, device, threads)
         log = Path(runs) / "logs" / f"{job.name}.log"
-        workers[job.name] = _Worker(job, order, log, threads, events)
+        workers[job.name] = _Worker(job, order, log, events)
         board.event(job.name, {"event": "start"})
 
     def ended(worker: _Worker) -> None:
-        name, last = worker.job.name, worker.last
-        kind = last.get("event")
-        if kind not in ("ok", "failed", "elsewhere"):
-            reason = worker.reason()
-            worker.stop()
-            if attempts[name] <= RETRIES:
-                board.event(name, {"event": "again", "reason": reason})
-                waiting.insert(0, worker.job)
-                return
-            last = _record_failure(worker.job, reason, results)
+        job, reason = worker.job, "" if worker.last else worker.reason()
         worker.stop()
-        _note(outcome, name, last)
-        board.event(name, last)
+        if reason and attempts[job.name] <= RETRIES:
+            board.event(job.name, {"event": "again", "reason": reason})
+            waiting.insert(0, job)
+            return
+        last = worker.last or _record_failure(job, reason, results)
+        outcome.note(job.name, last)
+        board.event(job.name, last)
 
     try:
         while waiting or workers:
@@ -217,13 +208,6 @@ def local(
             worker.stop()
         board.close()
     return outcome
-
-
-def _note(outcome: Outcome, name: str, event: Mapping[str, Any]) -> None:
-    if event["event"] == "failed":
-        outcome.failed[name] = event["reason"]
-    else:
-        getattr(outcome, event["event"]).append(name)
 
 
 def _record_failure(job: Job, reason: str, results: AnyPath) -> dict[str, Any]:
@@ -292,7 +276,7 @@ def over_ray(
                     event = ray.get(reference)
                 except ray.exceptions.RayError as error:
                     event = _record_failure(job, " ".join(str(error).split())[:500], results)
-                _note(outcome, job.name, event)
+                outcome.note(job.name, event)
                 board.event(job.name, event)
             board.refresh()
     finally:

@@ -17,7 +17,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from importlib import metadata, resources
 from pathlib import Path
@@ -35,7 +35,7 @@ from pydantic import (
 )
 
 from tvae.evaluation import METRICS
-from tvae.files import AnyPath, atomic_write
+from tvae.files import AnyPath, atomic_write, reading
 from tvae.runs.name import RunName
 
 
@@ -224,10 +224,8 @@ def folder() -> Path:
 def read(path: AnyPath) -> Entry:
     """Read and check one entry."""
     path = Path(path)
-    try:
+    with reading(f"{path.name} is not a ledger entry: it is not JSON", LedgerError):
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise LedgerError(f"{path.name} is not a ledger entry: it is not JSON ({error}).") from None
     entry = Entry.checked(values, path.name)
     name = Path(entry.configuration.entry_name).name
     if path.stem != name:
@@ -259,9 +257,8 @@ def find(configuration: Mapping[str, Any], results: AnyPath | None = None) -> En
     wanted = Configuration.model_validate(configuration)
     path = (folder() if results is None else Path(results)) / f"{wanted.entry_name}.json"
     entry = read(path) if path.is_file() else None
-    return (
-        entry if entry is not None and entry.configuration.to_dict() == wanted.to_dict() else None
-    )
+    same = entry is not None and entry.configuration.to_dict() == wanted.to_dict()
+    return entry if same else None
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -299,14 +296,10 @@ def table(results: AnyPath | None = None, *, failed: bool = False) -> pd.DataFra
     return pd.DataFrame(rows, columns=columns).astype(numbers)
 
 
-def curves(results: AnyPath | None = None, names: Iterable[str] | None = None) -> pd.DataFrame:
+def curves(results: AnyPath | None = None) -> pd.DataFrame:
     """One row an epoch: name, configuration, epoch and every quantity recorded for that epoch."""
-    wanted = None if names is None else set(names)
-    rows = []
-    for entry in entries(results):
-        if entry.status != "ok" or (wanted is not None and entry.name not in wanted):
-            continue
-        rows += [{**_keys(entry), **epoch} for epoch in entry.curve]
+    done = [entry for entry in entries(results) if entry.status == "ok"]
+    rows = [{**_keys(entry), **epoch} for entry in done for epoch in entry.curve]
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["name", *_KEYS, "epoch"])
 
 

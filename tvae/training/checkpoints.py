@@ -40,7 +40,7 @@ VERSION = 1
 KEEP = 2
 _MANIFEST = "manifest.json"
 _FILES = ("model.safetensors", "training.safetensors", "config.json", "history.json")
-_NAME = re.compile(r"epoch-(\d{5,})")
+_NAME = re.compile(r"epoch-\d{5,}")
 
 
 class CheckpointError(ValueError):
@@ -75,12 +75,8 @@ def checkpoint_folders(folder: AnyPath) -> list[Path]:
     folder = Path(folder)
     if not folder.is_dir():
         return []
-    found = [(int(match[1]), path) for path in folder.iterdir() if (match := _matches(path))]
-    return [path for _, path in sorted(found)]
-
-
-def _matches(path: Path) -> re.Match[str] | None:
-    return _NAME.fullmatch(path.name) if path.is_dir() else None
+    found = [path for path in folder.iterdir() if path.is_dir() and _NAME.fullmatch(path.name)]
+    return sorted(found, key=lambda path: int(path.name.removeprefix("epoch-")))
 
 
 def save(folder: AnyPath, checkpoint: Checkpoint) -> Path:

@@ -54,7 +54,6 @@ class Preset:
     halve_every: int  # epochs after which the learning rate is halved, again and again
     batch_size: int = 100  # as in the paper
     measuring: Measuring = Measuring()
-    stability_seeds: int = 10  # runs in the comparison of training curves over seeds
 
 
 PRESETS: dict[str, Preset] = {
@@ -66,7 +65,6 @@ PRESETS: dict[str, Preset] = {
         learning_rate=1e-3,
         halve_every=2,
         measuring=Measuring(5_000, 2_000, likelihood_samples=200, likelihood_images=200),
-        stability_seeds=2,
     ),
     # The paper's schedule ten times shorter with ten times the rate, on the full data: about an
     # hour on two cores.

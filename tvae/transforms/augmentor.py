@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -65,13 +66,9 @@ def _answering(answers: list[Any]) -> Iterator[None]:
     with _LOCK, warnings.catch_warnings():
         # Augmentor solves for the perspective with np.matrix, which NumPy advises against
         warnings.simplefilter("ignore", PendingDeprecationWarning)
-        drawn = Operations.random
         script = _Script(answers)
-        Operations.random = script
-        try:
+        with patch.object(Operations, "random", script):
             yield
-        finally:
-            Operations.random = drawn
         if script._answers:
             raise RuntimeError(f"Augmentor did not ask for {script._answers}.")
 
@@ -82,46 +79,44 @@ def _whole(name: str, value: float) -> int:
     return int(value)
 
 
-class Rotate(Operations.RotateRange):
+class _Scripted:
+    """Before one of Augmentor's operations: lets it draw `answers`."""
+
+    answers: list[Any]
+
+    def perform_operation(self, images: list[Image.Image]) -> list[Image.Image]:
+        with _answering(self.answers):
+            return super().perform_operation(images)  # type: ignore[misc]
+
+
+class Rotate(_Scripted, Operations.RotateRange):
     """`RotateRange` by `angle` whole degrees, counter-clockwise if positive."""
 
     def __init__(self, angle: float) -> None:
-        self.angle = _whole("angle", angle)
-        super().__init__(1, abs(self.angle), abs(self.angle))
-
-    def perform_operation(self, images: list[Image.Image]) -> list[Image.Image]:
-        left, right = min(self.angle, 0), max(self.angle, 0)
-        with _answering([left, right, 0 if self.angle < 0 else 1]):
-            return super().perform_operation(images)
+        angle = _whole("angle", angle)
+        super().__init__(1, abs(angle), abs(angle))
+        self.answers = [min(angle, 0), max(angle, 0), 0 if angle < 0 else 1]
 
 
-class Tilt(Operations.Skew):
+class Tilt(_Scripted, Operations.Skew):
     """`Skew` of type TILT: `amount` pixels, axis 0 (left, or right if negative) or 1."""
 
     def __init__(self, amount: float, axis: float) -> None:
-        self.amount, self.axis = _whole("amount", amount), _whole("axis", axis)
         super().__init__(1, "TILT", 1)
-
-    def perform_operation(self, images: list[Image.Image]) -> list[Image.Image]:
-        direction = 2 * self.axis + (0 if self.amount > 0 else 1)
-        with _answering([abs(self.amount), direction]):
-            return super().perform_operation(images)
+        amount, axis = _whole("amount", amount), _whole("axis", axis)
+        self.answers = [abs(amount), 2 * axis + (0 if amount > 0 else 1)]
 
 
-class Shear(Operations.Shear):
+class Shear(_Scripted, Operations.Shear):
     """`Shear` by `angle` whole degrees along axis 0 (x) or 1 (y)."""
 
     def __init__(self, angle: float, axis: float) -> None:
-        self.angle, self.axis = _whole("angle", angle), _whole("axis", axis)
-        if self.angle == 0:
+        angle, axis = _whole("angle", angle), _whole("axis", axis)
+        if angle == 0:
             raise ValueError("Augmentor never shears by 0°.")
-        super().__init__(1, abs(self.angle), abs(self.angle))
-
-    def perform_operation(self, images: list[Image.Image]) -> list[Image.Image]:
+        super().__init__(1, abs(angle), abs(angle))
         # Augmentor adds one to what it draws, unless that is −1
-        drawn = self.angle if self.angle == -1 else self.angle - 1
-        with _answering([drawn, self.axis]):
-            return super().perform_operation(images)
+        self.answers = [angle if angle == -1 else angle - 1, axis]
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {"rotation": Rotate, "tilt": Tilt, "shear": Shear}
@@ -162,14 +157,8 @@ def recorded_matrix(op: Any, height: int, width: int) -> np.ndarray:
         total = total @ np.diag([self.width / size[0], self.height / size[1], 1])
         return originals["resize"](self, size, *rest, **named)
 
-    with _LOCK:
-        try:
-            for name, spy in (("transform", transform), ("crop", crop), ("resize", resize)):
-                setattr(Image.Image, name, spy)
-            op.perform_operation([Image.new("L", (width, height))])
-        finally:
-            for name, method in originals.items():
-                setattr(Image.Image, name, method)
+    with _LOCK, patch.multiple(Image.Image, transform=transform, crop=crop, resize=resize):
+        op.perform_operation([Image.new("L", (width, height))])
     return total / total[2, 2]
 
 
@@ -192,19 +181,10 @@ class AugmentorTriplets:
 
     Args:
         families: Any of rotation, tilt and shear.
-        ranges: Strengths by family name, as for `Triplets`.
     """
 
-    def __init__(
-        self,
-        families: tuple[str, ...] = ("rotation", "tilt", "shear"),
-        ranges: dict[str, float] | None = None,
-    ) -> None:
-        self.closed_form = Triplets(families, geometry="augmentor", ranges=ranges or {})
-
-    def settings(self) -> dict[str, Any]:
-        """The settings of the closed form, marked as made by the library."""
-        return {**self.closed_form.settings(), "library": "Augmentor"}
+    def __init__(self, families: tuple[str, ...] = ("rotation", "tilt", "shear")) -> None:
+        self.closed_form = Triplets(families, geometry="augmentor")
 
     def __call__(
         self, x0: Tensor, generator: torch.Generator, *, check: bool = True

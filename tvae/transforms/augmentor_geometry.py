@@ -141,19 +141,21 @@ def _draw_tilt(uniform: Tensor, most: float, height: int, width: int) -> Tensor:
     return torch.stack((amount * sign, (direction >= 2).to(uniform)), 1)
 
 
+_FAMILIES: dict[str, dict[str, Any]] = {
+    "rotation": {"draw": _draw_rotation, "matrices": _rotation, "most": 25.0},
+    "shear": {"draw": _draw_shear, "matrices": _shear, "most": 25.0},
+    "tilt": {"draw": _draw_tilt, "most": 1.0},
+}
+
+
 def get_family(name: str) -> Family:
     """The family of that name in Augmentor's geometry."""
-    if name not in ("rotation", "tilt", "shear"):
+    if name not in _FAMILIES:
         raise ValueError(
             f"Augmentor's geometry exists for rotation, tilt and shear, not for {name!r}; "
             "use geometry='clean'."
         )
-    family = get_clean_family(name)
-    if name == "rotation":
-        return replace(family, draw=_draw_rotation, matrices=_rotation, most=25.0)
-    if name == "shear":
-        return replace(family, draw=_draw_shear, matrices=_shear, most=25.0)
-    return replace(family, draw=_draw_tilt, most=1.0)
+    return replace(get_clean_family(name), **_FAMILIES[name])
 
 
 def check_values(name: str, values: Tensor) -> None:

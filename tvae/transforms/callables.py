@@ -16,7 +16,6 @@ NumPy are out of reach: a function that makes such draws cannot be replayed.
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -70,14 +69,6 @@ class CallableTriplets:
 
     def __repr__(self) -> str:
         return f"CallableTriplets({_name(self.f)}, {_name(self.f_inverse)})"
-
-    def settings(self) -> dict[str, Any]:
-        """The names of the functions; unlike those of `Triplets` they cannot rebuild the object."""
-        return {
-            "f": _name(self.f),
-            "f_inverse": _name(self.f_inverse),
-            "per_image": self.per_image,
-        }
 
     def __call__(
         self, x0: Tensor, generator: torch.Generator, *, check: bool = True

@@ -50,7 +50,6 @@ class Family:
         draw: `(uniform (n, p) in [0, 1), range, height, width) -> values (n, p)`.
         matrices: `(values (n, p), height, width) -> (n, 3, 3)`, see the Convention.
         inverse: `values (n, p) -> values (n, p)` of the inverse transformation.
-        identity: The values that change nothing; zeros if not given.
         most: The largest range that makes sense.
     """
 
@@ -60,19 +59,11 @@ class Family:
     draw: Draw
     matrices: Matrices
     inverse: Callable[[Tensor], Tensor] = torch.neg
-    identity: tuple[float, ...] = ()
     most: float = math.inf
 
     def __post_init__(self) -> None:
         if not self.parameters:
             raise ValueError(f"The family {self.name!r} needs the name of at least one parameter.")
-        if not self.identity:
-            object.__setattr__(self, "identity", (0.0,) * len(self.parameters))
-        if len(self.identity) != len(self.parameters):
-            raise ValueError(
-                f"The identity of {self.name!r} must have {len(self.parameters)} value(s), "
-                f"not {len(self.identity)}."
-            )
 
     def check_range(self, value: float) -> float:
         """Return `value` as a float if it can be a range of this family, else say why not."""
