@@ -449,3 +449,9 @@ def test_published_records_agree_with_the_conventions() -> None:
     assert sorted(ids) == list(range(50_001, 50_061)) and len(set(found)) == 60
     # numbered in an order of its own: were it MNIST's, all would lie beyond the first 50,000
     assert sum(k >= 50_000 for k in found) == 10
+
+
+@pytest.mark.parametrize("option", [{"split": "all"}, {"source": "elsewhere"}])
+def test_an_unknown_split_or_source_is_refused_by_name(option):
+    with pytest.raises(ValueError, match=next(iter(option.values()))):
+        affnist.load(**{"source": "embedded", "count": 10, **option})

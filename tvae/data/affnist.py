@@ -48,6 +48,7 @@ from tvae.data.resampling import in_blocks, resize
 VERSIONS = 32
 ANCHORS = 100_000  # training images that serve as kNN anchors: load("affnist", count=ANCHORS)
 SPLITS = ("train", "validation", "test")
+SOURCES = ("full", "mat", "regenerated", "embedded")
 
 # Images per step: small enough that a step's grid (3 MB) stays in the cache.
 _BLOCK = 256
@@ -146,6 +147,11 @@ def load(
     """
     if check_whole(size, "size") > CANVAS:
         raise ValueError(f"size must be at most {CANVAS} pixels, not {size}.")
+    for what, value, known in (("split", split, SPLITS), ("source", source, SOURCES)):
+        if value not in known:
+            raise ValueError(
+                f"Unknown {what} {value!r} of affnist: choose one of {', '.join(known)}."
+            )
     if source in ("full", "mat"):
         return affnist_mat.read(split, count, seed, size, root=root, path=path)
     if path is not None:
