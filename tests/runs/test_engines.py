@@ -297,3 +297,20 @@ def test_on_ray_with_a_worker_killed_every_run_ends_in_the_ledger_once(tmp_path)
     assert [entry.configuration.seed for entry in found] == [0, 1, 2]
     assert all(entry.status == "ok" for entry in found)
     assert said.count(": ok after") == 3
+
+
+def test_a_worker_that_cannot_begin_says_so_by_its_exit_code(tmp_path):
+    """No abort of the interpreter while a thread still waits for the sweep."""
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "tvae.runs.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TVAE_PLUGINS": "there_is_no_such_module"},
+    )
+    job = sweep.expand(SMALL)[0]
+    order = engines._order(job, tmp_path / "results", tmp_path / "runs", "cpu", 1)
+    worker.stdin.write(json.dumps(order).encode() + b"\n")
+    worker.stdin.flush()  # and the pipe stays open, as that of a living sweep
+    assert worker.wait(60) == 1
+    assert b"there_is_no_such_module" in worker.stderr.read()

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -52,11 +53,17 @@ def main() -> int:
         channel.write(json.dumps(event) + "\n")
         channel.flush()
 
-    notify(make_ordered_run(order, notify))
-    channel.close()
-    # Not sys.exit: the watching thread is inside a read that only the sweep ends.
-    sys.stderr.flush()
-    os._exit(0)
+    status = 1
+    try:
+        notify(make_ordered_run(order, notify))
+        channel.close()
+        status = 0
+    except BaseException:
+        traceback.print_exc()  # into the log of the run
+    finally:
+        # Not sys.exit: the watching thread is inside a read that only the sweep ends.
+        sys.stderr.flush()
+        os._exit(status)
 
 
 if __name__ == "__main__":
