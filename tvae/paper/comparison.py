@@ -14,10 +14,8 @@ part of the data set.
 over seeds, with the error that another seed makes.
 """
 
-import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 from statistics import fmean, median, variance
 from typing import Any
 
@@ -32,7 +30,6 @@ from tvae.paper import METRICS, report
 from tvae.runs import ledger
 from tvae.runs.name import BASELINES as _WRITTEN
 from tvae.runs.name import RunName, fold
-from tvae.text import table as text_table
 from tvae.training.configuration import RunConfig
 
 #: Tags of experiments whose runs are never a row of the paper's tables.
@@ -378,51 +375,4 @@ def missing(table: pd.DataFrame) -> str:
         size = f", d = {nominal}" if nominal else ""
         labels = f"all {len(group)}" if whole else ", ".join(group["label"])
         lines.append(f"  {dataset}{size}: {labels}")
-    return "\n".join(lines)
-
-
-def text(table: pd.DataFrame, metrics: Sequence[str] = METRICS) -> str:
-    """Rows of `rows` as text: a line of what the paper prints, below it those of our run.
-
-    `epochs` is how long our run was trained. Rows that neither the paper nor we have are left out.
-    """
-    lines = []
-    for _, row in table.iterrows():
-        name = [row["label"], str(row["d"])]
-        epochs = "" if pd.isna(row["epochs"]) else f"{row['epochs']:.0f}"
-        ours, printed = row["preset"] != "", not row[[f"{m}_paper" for m in METRICS]].isna().all()
-        cells = report.cells(row, metrics)
-        if printed:
-            lines.append([*name, "", "paper", *cells["paper"]])
-        if ours:
-            lines.append([*(["", ""] if printed else name), epochs, "ours", *cells["ours"]])
-        shown = [ours and any(cells["± s.e."]), ours and printed]
-        for what in itertools.compress(("± s.e.", "ours − paper"), shown):
-            lines.append(["", "", "", what, *cells[what]])
-    return text_table(["model", "d", "epochs", "", *metrics], lines, left=(0, 3))
-
-
-def compact(
-    table: pd.DataFrame, metrics: Sequence[str] = ("knn_out", "mll", "elbo", "knn_in")
-) -> str:
-    """Rows of `rows` as text, one line each: the paper's, ours and the difference for each metric.
-
-    Before them the epochs and the minutes of our run. A dot stands for what was not run or not printed. Baselines that were not run are left
-    out.
-    """
-    head = f"{'model':9s}{'d':>4s} epochs  min."
-    lines = [
-        " " * len(head) + "".join(f"  {metric:^21s}" for metric in metrics).rstrip(),
-        head + f"  {'paper':>7s}{'ours':>7s}{'diff':>7s}" * len(metrics),
-    ]
-    for _, row in table.iterrows():
-        if row["label"] in BASELINES and row["preset"] == "":
-            continue
-        line = f"{row['label']:9s}{row['d']:4d}"
-        for value, width in ((row["epochs"], 7), (row["seconds"] / 60, 6)):
-            line += ("·" if pd.isna(value) else f"{value:.0f}").rjust(width)
-        cells = report.cells(row, metrics)
-        for texts in zip(cells["paper"], cells["ours"], cells["ours − paper"], strict=True):
-            line += "  " + "".join(f"{text or '·':>7s}" for text in texts)
-        lines.append(line)
     return "\n".join(lines)
