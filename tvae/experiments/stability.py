@@ -13,16 +13,15 @@ well, so that it is an upper bound there.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tvae.evaluation.statistics import Estimate
+from tvae.evaluation.statistics import Array, Estimate
 from tvae.files import AnyPath
+from tvae.paper.comparison import roughness as roughness
 from tvae.runs import ledger
 from tvae.runs.name import RunName
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 Statistic = Callable[..., Array]
 
 #: The two quantities whose sum is the negative ELBO of x0.
@@ -72,22 +71,6 @@ def walks(
 def later(curve: Array) -> Array:
     """The second half of the epochs, which are the first axis: (E, ...) → (E − E // 2, ...)."""
     return curve[len(curve) // 2 :]
-
-
-def roughness(curves: Array) -> Array:
-    """The standard deviation of each curve's epochs about a straight line: (..., E) → (...).
-
-    The line is fitted, so the sum of squares is divided by E − 2: independent noise of variance σ²
-    about any line gives σ² on average (of squares). NaN for fewer than three epochs.
-    """
-    epochs = curves.shape[-1]
-    if epochs < 3:
-        return np.full(curves.shape[:-1], np.nan)
-    time = np.arange(epochs) - (epochs - 1) / 2
-    centred = curves - curves.mean(axis=-1, keepdims=True)
-    slope = (centred @ time) / (time @ time)
-    rest = centred - slope[..., None] * time
-    return np.asarray(np.sqrt(np.square(rest).sum(axis=-1) / (epochs - 2)))
 
 
 def pooled(curves: Array) -> Array:
