@@ -59,14 +59,9 @@ def leads(rows: pd.DataFrame, dataset: str, first: str, second: str, d: int = 25
     `rows` are from `comparison.rows`; NaN where there is no number. The two accuracies count as
     independent, although measured on the same queries: the error is rather too large.
     """
-    a, b = (claims.cell(rows, dataset, label, d) for label in (first, second))
-    return pd.Series(
-        {
-            "paper": a["knn_out_paper"] - b["knn_out_paper"],
-            "ledger": a["knn_out"] - b["knn_out"],
-            "ledger s.e.": float(np.hypot(a["knn_out_se"], b["knn_out_se"])),
-        }
-    )
+    theirs = claims.printed(rows, dataset, first, second, "knn_out", nominal=d).difference
+    ours = claims.compare(rows, dataset, first, second, "knn_out", nominal=d)
+    return pd.Series({"paper": theirs, "ledger": ours.difference, "ledger s.e.": ours.error})
 
 
 # --- curves -------------------------------------------------------------------------------------
