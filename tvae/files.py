@@ -87,10 +87,8 @@ def locked(path: AnyPath, *, wait: bool = False) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path, timeout=-1 if wait else 0)
     try:
-        lock.acquire()
+        held = lock.acquire()
     except Timeout:
         raise Busy(f"Another process holds {path.name}.") from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()

@@ -110,15 +110,16 @@ def test_samples_need_a_generator_and_repeat_with_it(batch):
     )  # the variance of z1 and z adds to it
 
 
-def test_chunks_and_the_training_mode_do_not_matter(batch):
+def test_chunks_and_the_training_mode_do_not_matter(batch, monkeypatch):
     model = model_of("T").train()
     whole = action_scorecard.measure(model, batch)
-    pieces = action_scorecard.measure(model, batch, chunk=2)
+    lent = action_scorecard.borrow(model, Triplets(), batch)
+    monkeypatch.setattr(action_scorecard, "BATCH", 2)
+    pieces = action_scorecard.measure(model, batch)
     for field in action_scorecard.COLUMNS:
         assert getattr(whole, field) == pytest.approx(getattr(pieces, field), rel=1e-10)
     assert model.training
-    lent = action_scorecard.borrow(model, Triplets(), batch)
-    again = action_scorecard.borrow(model, Triplets(), batch, chunk=2)
+    again = action_scorecard.borrow(model, Triplets(), batch)
     assert lent.borrowed == pytest.approx(again.borrowed, rel=1e-10)
     assert model.training
 
@@ -145,10 +146,10 @@ def test_the_table_has_the_same_columns_for_every_action(batch):
 
 def test_borrowing_is_what_it_says_picture_by_picture(batch):
     model, triplets = model_of("M"), Triplets()
-    lent = action_scorecard.borrow(model, triplets, batch, shift=2)
+    lent = action_scorecard.borrow(model, triplets, batch)
     sums, sided = {"none": 0.0, "borrowed": 0.0, "own": 0.0}, 0
     for k in range(7):
-        j = (k + 2) % 7
+        j = (k + 1) % 7
         own = triplets.replay(batch.x0[k : k + 1], batch.parameters[[j]])
         z = model.encode(own.x0)[0]
         taus = {
@@ -191,9 +192,5 @@ def test_schedule_is_short_for_quick_and_the_presets_own_otherwise():
 def test_errors_speak(batch):
     with pytest.raises(TypeError, match="needs a TVAE, not VAE"):
         action_scorecard.measure(VAE(D), batch)
-    with pytest.raises(ValueError, match="chunk must be at least 1, not 0"):
-        action_scorecard.measure(model_of("A"), batch, chunk=0)
     with pytest.raises(ValueError, match="at least one score"):
         action_scorecard.table({})
-    with pytest.raises(ValueError, match="shift must lie between 1 and 6, not 7"):
-        action_scorecard.borrow(model_of("A"), Triplets(), batch, shift=7)

@@ -115,7 +115,7 @@ def test_mosaic_puts_every_image_in_its_place(
 ) -> None:
     height, width = 4, 5
     images = np.random.default_rng(number).random((number, channels, height, width))
-    canvas = figures.mosaic(images, columns, pad=pad, fill=0.25)
+    canvas = figures.mosaic(images, columns, pad=pad)
     covered = np.zeros(canvas.shape[:2], dtype=bool)
     for k in range(number):
         row, column = divmod(k, columns)
@@ -124,7 +124,7 @@ def test_mosaic_puts_every_image_in_its_place(
         expected = np.broadcast_to(images[k].transpose(1, 2, 0), (height, width, 3))
         np.testing.assert_array_equal(part, expected)
         covered[top : top + height, left : left + width] = True
-    assert (canvas[~covered] == 0.25).all()
+    assert (canvas[~covered] == 1).all()
 
 
 def test_mosaic_reads_bytes_and_tensors_alike() -> None:

@@ -108,21 +108,21 @@ def curve(seed=0):
 def test_curves_are_drawn_with_means_and_bands():
     ax = plt.figure().add_subplot()
     mine = curve()
-    nb.draw_curves(ax, {"A": mine, "pixels": curve(1)}, 2)
+    nb.draw_curves(ax, {"A": mine, "pixels": curve(1)})
     assert [line.get_label() for line in ax.lines] == ["A", "pixels"]
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), mine.mean[:2])
-    np.testing.assert_allclose(ax.lines[0].get_xdata(), (10, 20))
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), mine.mean)
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), (10, 20, 40))
     assert len(ax.collections) == 2
     corners = ax.collections[0].get_paths()[0].vertices[:, 1]
-    assert corners.min() == pytest.approx(float(mine.band()[0][:2].min()))
-    assert corners.max() == pytest.approx(float(mine.band()[1][:2].max()))
+    assert corners.min() == pytest.approx(float(mine.band()[0].min()))
+    assert corners.max() == pytest.approx(float(mine.band()[1].max()))
 
 
 def test_a_single_subsample_has_no_band():
     ax = plt.figure().add_subplot()
-    nb.draw_curves(ax, {"M": curve()}, single=4, scale=2.5)
+    nb.draw_curves(ax, {"M": curve()}, single=4)
     np.testing.assert_allclose(ax.lines[0].get_ydata(), curve().accuracy[4])
-    np.testing.assert_allclose(ax.lines[0].get_xdata(), (25, 50, 100))
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), (10, 20, 40))
     assert not ax.collections
 
 

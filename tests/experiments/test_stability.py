@@ -82,28 +82,6 @@ def put(results, model, action, seed, status="ok", tag="stability", epochs=3, **
     return made
 
 
-def test_from_ledger_takes_what_is_there_and_names_what_is_not(tmp_path):
-    for seed in (3, 0, 7):
-        put(tmp_path, "vae", None, seed)
-    put(tmp_path, "vae", None, 5, status="failed")
-    put(tmp_path, "tvae", "A", 1)
-    found = stability.from_ledger("VAE", results=tmp_path)
-    assert found.seeds == (0, 3, 7)
-    assert found.missing == (1, 2, 4, 5, 6, 8, 9)
-    assert found.values.tolist() == [[100.0 + s - e for e in (1, 2, 3)] for s in (0, 3, 7)]
-    assert stability.from_ledger("A", results=tmp_path).seeds == (1,)
-    nothing = stability.from_ledger("A", tag="smoke", results=tmp_path)
-    assert nothing.values.shape == (0, 0)
-    assert nothing.missing == stability.SEEDS
-
-
-def test_from_ledger_refuses_to_compare_different_runs(tmp_path):
-    put(tmp_path, "vae", None, 0)
-    put(tmp_path, "vae", None, 1, training=(("epochs", 3),))
-    with pytest.raises(ledger.LedgerError, match="differ in epochs"):
-        stability.from_ledger("VAE", results=tmp_path)
-
-
 def test_walks_are_the_finished_runs_of_one_preset_and_tag(tmp_path):
     put(tmp_path, "vae", None, 0, tag="", preset="book")
     put(tmp_path, "tvae", "A", 1, tag="", preset="book")

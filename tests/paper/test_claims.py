@@ -69,7 +69,6 @@ def test_a_claim_is_as_good_as_its_worst_comparison(pairs):
     judged = judge(comparisons)
     run = [c.verdict for c in comparisons if c.run]
     assert judged.holding + judged.failing + judged.undecided == len(run)
-    assert len(judged.missing) == len(comparisons) - len(run)
     if FAILS in run:
         assert judged.verdict == FAILS
     elif not run:
@@ -78,8 +77,6 @@ def test_a_claim_is_as_good_as_its_worst_comparison(pairs):
         assert (judged.verdict, judged.reason) == (OPEN, "difference within error")
     else:
         assert judged.verdict == HOLDS and judged.reason == ""
-    for name in judged.missing:
-        assert not run or name in str(judged)
 
 
 def test_a_claim_of_nothing_is_refused():
@@ -169,7 +166,6 @@ def test_a_claim_of_agreement_can_fail_because_one_side_is_better():
     assert Comparison("", 0.05, **far, better=1).verdict == HOLDS
     assert Comparison("", 0.11, **far, better=1).verdict == OPEN
     both = judge([Comparison("", 0.2, **far, better=1), Comparison("", 0.0, **far, better=1)])
-    assert (both.verdict, both.holding, both.failing, both.better) == (BETTER, 1, 1, 1)
-    assert "1 do not (1 because better)" in str(both)
+    assert (both.verdict, both.holding, both.failing) == (BETTER, 1, 1)
     mixed = judge([Comparison("", 0.2, **far, better=1), Comparison("", -0.2, **far, better=1)])
-    assert (mixed.verdict, mixed.failing, mixed.better) == (FAILS, 2, 1)
+    assert (mixed.verdict, mixed.failing) == (FAILS, 2)

@@ -171,28 +171,6 @@ def test_slices(tmp_path):
     assert len(comparison.rows(d=10, results=tmp_path)) == 3 * (11 + 3)
 
 
-def test_text_shows_every_number_of_the_slice(tmp_path):
-    made = write(tmp_path, job())
-    write(tmp_path, job(model="pixels", d=784))
-    table = comparison.rows("mnist", 25, tmp_path)
-    shown = comparison.text(table)
-    lines = shown.splitlines()
-    # a heading, eleven printed rows, ours with error and difference, the pixels, no other baseline
-    assert len(lines) == 1 + 11 + 3 + 1
-    assert [line.split()[0] for line in lines if "paper" in line and "−" not in line] == list(
-        report.LABELS
-    )
-    printed = paper.row("mnist", "tvae", "A", False, 25)
-    start = next(i for i, line in enumerate(lines) if line.startswith("A "))
-    for metric in paper.METRICS:
-        ours, theirs = made.metrics[metric], printed[metric]
-        assert report.number(theirs, metric) in lines[start]
-        assert report.number(ours, metric) in lines[start + 1]
-        assert report.number(ours - theirs, metric, sign=True) in lines[start + 3]
-    few = comparison.text(table, ["mll"])
-    assert "nllx0" not in few and report.number(printed["mll"], "mll") in few
-
-
 def test_missing_names_what_was_not_run(tmp_path):
     assert "120 of 120" in comparison.missing(comparison.rows(results=tmp_path))
     for label in report.LABELS:
@@ -252,29 +230,6 @@ def test_a_seed_leaves_its_own_runs_and_the_baselines(tmp_path):
         strict = comparison.rows("mnist", 25, tmp_path, schedule=("book", ""), seed=seed)
         assert pd.isna(strict.set_index("label").loc["A", "mll"]) == (seed == 2)
     assert comparison.rows("mnist", 25, tmp_path, seed=3).set_index("label")["mll"].isna().all()
-
-
-def test_compact_has_one_line_a_row(tmp_path):
-    made = write(tmp_path, Job("omniglot", "tvae", "A", preset="book"))
-    table = comparison.rows("omniglot", results=tmp_path)
-    lines = comparison.compact(table, ["mll", "knn_in"]).splitlines()
-    assert len(lines) == 2 + 33
-    assert "elbo" not in lines[0] and "mll" in lines[0]
-    ours, theirs = made.metrics["mll"], paper.row("omniglot", "tvae", "A", False, 25)["mll"]
-    ran = [line for line in lines[2:] if line.split()[2] != "·"]
-    numbers = [report.number(v, "mll") for v in (theirs, ours)]
-    numbers.append(report.number(ours - theirs, "mll", sign=True))
-    # two epochs; two seconds are no minute; no accuracy in sample on Omniglot
-    expected = ["A", "25", "2", "0", *numbers, "·", "·", "·"]
-    assert [line.split() for line in ran] == [expected]
-    for line in set(lines[2:]) - set(ran):
-        words = line.split()
-        assert words[2:4] + words[5:] == ["·"] * 7
-    write(tmp_path, Job("omniglot", "pca", preset="book"))
-    assert (
-        len(comparison.compact(comparison.rows("omniglot", results=tmp_path)).splitlines())
-        == 2 + 34
-    )
 
 
 # --- errors -------------------------------------------------------------------------------------

@@ -33,6 +33,11 @@ def count(text: str) -> int:
     return value
 
 
+def said(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Those of the named options that have a value, by name."""
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+
+
 def add_device(command: argparse.ArgumentParser) -> None:
     """--device and --threads."""
     command.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:0, mps")

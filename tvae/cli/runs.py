@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tvae.cli.common import add_command, add_device, count, set_threads, show, show_metrics
+from tvae.cli.common import add_command, add_device, count, said, set_threads, show, show_metrics
 
 
 def add(commands: Any) -> None:
@@ -143,11 +143,9 @@ def _train(arguments: argparse.Namespace) -> int:
     from tvae.runs.name import RunName
     from tvae.training.configuration import RunConfig, usual_epoch_images
 
-    names = ("epochs", "learning_rate", "halve_every", "batch_size", "source", "k")
-    changes = {name: value for name in names if (value := getattr(arguments, name)) is not None}
-    changes |= {name: True for name in ("analytic", "pairs") if getattr(arguments, name)}
-    own = ("dataset", "model", "action", "residual", "d", "seed", "preset")
-    config = RunConfig.from_preset(**{name: getattr(arguments, name) for name in own}, **changes)
+    names = ("dataset", "model", "action", "residual", "d", "seed", "preset", "analytic", "pairs")
+    changes = ("epochs", "learning_rate", "halve_every", "batch_size", "source", "k")
+    config = RunConfig.from_preset(**said(arguments, *names, *changes))
     folder = arguments.folder or Path("runs") / RunName.of(config).entry(config.preset, config.seed)
     epoch_images = usual_epoch_images(config.dataset, config.preset)
     return _run(config, folder, arguments, arguments.precision, epoch_images)
@@ -187,8 +185,7 @@ def _run(
     train_data, test_data = own_data(config.dataset, config.source, arguments.root)
     config = config.stretched(len(train_data), epoch_images)
     say(f"{RunName.of(config)}, preset {config.preset}, {config.epochs} epochs, seed {config.seed}")
-    say(train_data.provenance)
-    say(test_data.provenance)
+    say(train_data.provenance, test_data.provenance, sep="\n")
     say(f"{'continuing' if before else 'into'} {folder}", flush=True)
     run = training.train(
         config,
@@ -220,32 +217,28 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     source = arguments.source or config.source
     preset = configuration.get_preset(arguments.preset or config.preset)
     names = ("anchors", "queries", "likelihood_samples", "likelihood_images")
-    said: dict[str, Any] = {name: value for name in names if (value := getattr(arguments, name))}
-    if "likelihood_images" in said:  # so many images, and not as many as an error asks for
-        said["likelihood_error"] = None
-    measures = dataclasses.replace(preset.measuring, **said)
-    train_data, test_data = own_data(config.dataset, source, arguments.root)
+    changes = said(arguments, *names)
+    if "likelihood_images" in changes:  # so many images, and not as many as an error asks for
+        changes["likelihood_error"] = None
+    measures = dataclasses.replace(preset.measuring, **changes)
+    own = own_data(config.dataset, source, arguments.root)
     print(f"{trained.name}, {len(trained.history)} epochs, measured as preset {preset.name}")
-    print(train_data.provenance)
-    print(test_data.provenance, flush=True)
-    out = measurements.affnist(source, measures, test_data, arguments.cache, arguments.root)
+    print(*(part.provenance for part in own), sep="\n", flush=True)
+    out = measurements.affnist(source, measures, own[1], arguments.cache, arguments.root)
     for part in out:
         if part is not None:
             print(part.provenance, flush=True)
-    found = measurements.model_metrics(
-        trained.model, train_data, test_data, *out, measures, config, arguments.seed
-    )
+    found = measurements.model_metrics(trained.model, *own, *out, measures, config, arguments.seed)
     printed = paper.row(
         config.dataset, config.model, config.action or "", config.residual, config.d
     )
     show_metrics(found["metrics"], found["standard_errors"], printed)
     if arguments.json is not None:
         content = {"run": trained.name, "configuration": config.to_dict(), **found}
+        parts = dict(zip(("train", "test", "anchors", "queries"), (*own, *out), strict=True))
         content["data"] = {
             name: dataclasses.asdict(part.provenance)
-            for name, part in zip(
-                ("train", "test", "anchors", "queries"), (train_data, test_data, *out), strict=True
-            )
+            for name, part in parts.items()
             if part is not None
         }
         atomic_write(arguments.json, json.dumps(content, indent=1) + "\n")

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tvae.cli.common import add_command, count, show
+from tvae.cli.common import add_command, count, said, show
 
 
 def add(commands: Any) -> None:
@@ -60,7 +60,7 @@ def _report(arguments: argparse.Namespace) -> int:
     from tvae.paper.report import report
 
     names = ("dataset", "action", "d", "preset", "tag", "format")
-    print(report(arguments.results, **{name: getattr(arguments, name) for name in names}))
+    print(report(arguments.results, **said(arguments, *names)))
     return 0
 
 
@@ -72,20 +72,9 @@ def _sweep(arguments: argparse.Namespace) -> int:
     results = arguments.results or ledger.folder()
     if arguments.dry_run:
         return _dry_run(jobs, results, arguments.jobs)
-    common: dict[str, Any] = {
-        "results": results,
-        "runs": arguments.runs,
-        "device": arguments.device,
-        "stream": sys.stdout,
-    }
+    common = {"results": results, "stream": sys.stdout, **said(arguments, "runs", "device")}
     if arguments.engine == "ray":
-        outcome = engines.over_ray(
-            jobs,
-            address=arguments.address,
-            cpus=arguments.cpus,
-            gpus=arguments.gpus,
-            **common,
-        )
+        outcome = engines.over_ray(jobs, **said(arguments, "address", "cpus", "gpus"), **common)
     else:
         outcome = engines.local(jobs, side_by_side=arguments.jobs, **common)
     if outcome.present:
@@ -106,16 +95,9 @@ def _dry_run(jobs: list[Any], results: Path, side_by_side: int) -> int:
     estimates = costs.estimate(todo, side_by_side)
     rows = []
     for job, cost in zip(todo, estimates, strict=True):
-        rows.append(
-            [
-                job.name,
-                str(cost.epochs) if job.trained else "–",
-                f"{cost.steps:,}" if job.trained else "–",
-                f"{1000 * cost.seconds_per_step:.1f}" if job.trained else "–",
-                duration(cost.training),
-                duration(cost.measuring),
-            ]
-        )
+        speed = f"{1000 * cost.seconds_per_step:.1f}"
+        steps = [str(cost.epochs), f"{cost.steps:,}", speed] if job.trained else ["–"] * 3
+        rows.append([job.name, *steps, duration(cost.training), duration(cost.measuring)])
     if todo:
         show(["run", "epochs", "steps", "ms/step", "training", "measuring"], rows)
     total = sum(cost.training + cost.measuring for cost in estimates)

@@ -25,8 +25,6 @@ def orbit(
 
     With `inverse`, r(·, τ⁻¹) is repeated instead.
     """
-    if steps < 0:
-        raise ValueError(f"steps must not be negative, not {steps}.")
     move = action.act_inverse if inverse else action.act
     points = [z]
     for _ in range(steps):
@@ -41,13 +39,12 @@ def draw(
     ax: Axes,
     *,
     colour: str = PALETTE["blue"],
-    steps: int = 4,
     title: str | None = None,
 ) -> Axes:
     """Draw what `action` (d = 2) with `tau` (tau_size,) does to the plane, on `ax`.
 
     Grey arrows lead from the points of a grid to their images. From each of three starts (black
-    dots) a solid line follows r(·, τ), a dashed one r(·, τ⁻¹), `steps` times; a cross marks where
+    dots) a solid line follows r(·, τ), a dashed one r(·, τ⁻¹), four times; a cross marks where
     r(r(z, τ), τ⁻¹) ends: on the dot if the inverse is one.
     """
     if action.d != 2:
@@ -65,8 +62,8 @@ def draw(
         width=0.004,
     )
     first = torch.tensor(STARTS).to(tau)
-    there = orbit(action, first, tau, steps)
-    away = orbit(action, first, tau, steps, inverse=True)
+    there = orbit(action, first, tau, 4)
+    away = orbit(action, first, tau, 4, inverse=True)
     returned = orbit(action, there[1], tau, 1, inverse=True)[1]
     for k in range(len(first)):
         ax.plot(*there[:, k].T.tolist(), "o-", color=colour, markersize=4)

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from tvae.evaluation.inference import BATCH
 from tvae.models import TVAE, evaluating, reparameterise
 from tvae.objective import mmd_linear
 from tvae.training.configuration import Preset
@@ -93,13 +94,7 @@ def relative_error(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a - b).norm(dim=-1) / b.norm(dim=-1)
 
 
-def measure(
-    model: TVAE,
-    batch: TripletBatch,
-    generator: torch.Generator | None = None,
-    *,
-    chunk: int = 500,
-) -> Score:
+def measure(model: TVAE, batch: TripletBatch, generator: torch.Generator | None = None) -> Score:
     """Measure `model` on triplets of float images; its training mode and weights stay as they are.
 
     With a generator z1, z2 and z are sampled as in training, so that C1, C2 and x0 compare with the
@@ -107,12 +102,10 @@ def measure(
     """
     if not isinstance(model, TVAE):
         raise TypeError(f"A scorecard needs a TVAE, not {type(model).__name__}.")
-    if chunk < 1:
-        raise ValueError(f"chunk must be at least 1, not {chunk}.")
     with evaluating(model):
         parts = [
             _rows(model, x0, x1, x2, generator)
-            for x0, x1, x2 in zip(*(view.split(chunk) for view in batch[:3]), strict=True)
+            for x0, x1, x2 in zip(*(view.split(BATCH) for view in batch[:3]), strict=True)
         ]
     means = {
         name: None if parts[0][name] is None else float(torch.cat([p[name] for p in parts]).mean())
@@ -194,22 +187,18 @@ class Borrowed:
         return (self.none - self.borrowed) / (self.none - self.own)
 
 
-def borrow(
-    model: TVAE, triplets: Triplets, batch: TripletBatch, *, shift: int = 1, chunk: int = 500
-) -> Borrowed:
+def borrow(model: TVAE, triplets: Triplets, batch: TripletBatch) -> Borrowed:
     """Apply the τ of every triplet to another picture, and compare with its true view.
 
-    Picture i gets the transformation of picture i + `shift` (the first follow the last). Everything
+    Picture i gets the transformation of picture i + 1 (the first follows the last). Everything
     is deterministic: Gaussians give their means. The view by f⁻¹, from r(z, τ⁻¹), counts as well.
     """
     n = len(batch.x0)
-    if not 0 < shift < n:
-        raise ValueError(f"shift must lie between 1 and {n - 1}, not {shift}.")
     reference = next(model.parameters())
-    lender = torch.arange(n).roll(-shift)
+    lender = torch.arange(n).roll(-1)
     sums, sided = torch.zeros(3, dtype=torch.float64), 0
     with evaluating(model):
-        for rows in torch.arange(n).split(chunk):
+        for rows in torch.arange(n).split(BATCH):
             parameters = batch.parameters[lender[rows]]
             own = triplets.replay(batch.x0[rows], parameters)
             views = (own.x1.to(reference), own.x2.to(reference))

@@ -7,6 +7,7 @@ This is what makes a chapter quick by default and a full experiment by changing 
 """
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,8 @@ def job(name: str, preset: str, seed: int = 0) -> Job:
     run = RunName.parse(name)
     if run.d is None or run.model in BASELINES:
         raise ValueError(f"{name!r} names a baseline, which is not trained; mnist-A-25 is a model.")
-    return Job(
-        run.dataset,
-        run.model,
-        run.action,
-        run.residual,
-        run.d,
-        seed=seed,
-        preset=preset,
-        epoch_images=usual_epoch_images(run.dataset, preset),
-    )
+    images = usual_epoch_images(run.dataset, preset)
+    return Job(**asdict(run), seed=seed, preset=preset, epoch_images=images)
 
 
 def trained(

@@ -137,16 +137,13 @@ def intervals(
     ax.errorbar(x, means, halves, capsize=3, **{**look(label), **style})
 
 
-def mosaic(
-    images: Tensor | np.ndarray, columns: int, pad: int = 1, fill: float = 1.0
-) -> np.ndarray:
-    """Lay images out in rows on one canvas.
+def mosaic(images: Tensor | np.ndarray, columns: int, pad: int = 1) -> np.ndarray:
+    """Lay images out in rows on one canvas, with white between them.
 
     Args:
         images: (N, C, H, W) with C of 1 or 3, values in [0, 1] (clipped), or uint8 in 0...255.
-        columns: images in a row; the last row is filled up with `fill` where N does not suffice.
+        columns: images in a row; the last row is filled up with white where N does not suffice.
         pad: pixels between neighbours.
-        fill: the grey of the gaps, in [0, 1].
 
     Returns:
         (R*H + (R-1)*pad, columns*W + (columns-1)*pad, 3) float array in [0, 1].
@@ -161,9 +158,9 @@ def mosaic(
         raise ValueError(f"The number of columns is {columns}; it must be at least 1.")
     if not bool(pixels.isfinite().all()):
         raise ValueError("Some pixels are not finite; a grid shows finite values in [0, 1] only.")
-    blanks = pixels.new_full((-len(pixels) % columns, *pixels.shape[1:]), fill)
+    blanks = pixels.new_ones(-len(pixels) % columns, *pixels.shape[1:])
     # every image with its gap below and to the right, (N, C, H + pad, W + pad)
-    cells = F.pad(torch.cat((pixels.clamp(0, 1), blanks)), (0, pad, 0, pad), value=fill)
+    cells = F.pad(torch.cat((pixels.clamp(0, 1), blanks)), (0, pad, 0, pad), value=1.0)
     rows = cells.unflatten(0, (-1, columns)).permute(0, 3, 1, 4, 2)  # (R, H, columns, W, C)
     canvas = rows.flatten(2, 3).flatten(0, 1).expand(-1, -1, 3)
     return canvas[: len(canvas) - pad, : canvas.shape[1] - pad].numpy()

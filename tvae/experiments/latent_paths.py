@@ -93,12 +93,6 @@ class LatentPath:
         z = torch.randn(shape, generator=generator) * (0.5 * self.logvar[:, None]).exp()
         return (z + self.mean[:, None] - self.mean[self.middle]).norm(dim=-1)
 
-    def noise(self) -> torch.Tensor:
-        """√tr Σ_0: the spread of posterior samples at the angle 0, (N,)."""
-        if self.logvar is None:
-            raise ValueError("A path without log-variances has no noise.")
-        return self.logvar[self.middle].exp().sum(-1).sqrt()
-
     def parts(self) -> tuple[torch.Tensor, torch.Tensor]:
         """‖o‖² and ‖e‖² at the largest angle, (N,) each: the odd and the even part of the step."""
         first, centre, last = self.mean[0], self.mean[self.middle], self.mean[-1]
@@ -144,7 +138,7 @@ class LatentPath:
                 raise ValueError("A path with log-variances needs a generator to sample with.")
             y = self.sampled(generator)
             found["sampled"] = y.mean((0, 1))
-            found["of the noise"] = step / self.noise()
+            found["of the noise"] = step / self.logvar[m].exp().sum(-1).sqrt()
             found["spread"] = y.std(1).mean(0) / step
         x = self.angles.abs().to(d)[:, None, None].expand(-1, y.shape[1], -1)
         x, y = (x - x.mean()).flatten(0, 1), (y - y.mean((0, 1))).flatten(0, 1)

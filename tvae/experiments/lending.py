@@ -30,12 +30,7 @@ from tvae.transforms import Parameters, Triplets
 
 #: The families, the unit of each first parameter, and the values of the others: one axis at a time.
 UNITS = {"rotation": "°", "shear": "°", "scale": "log", "translation": "px"}
-_OTHERS: dict[str, tuple[float, ...]] = {
-    "rotation": (),
-    "shear": (0.0,),
-    "scale": (0.0,),
-    "translation": (0.0,),
-}
+_OTHERS = {family: () if family == "rotation" else (0.0,) for family in UNITS}
 _GRIDS = {
     "rotation": torch.arange(-45.0, 46, 3),
     "shear": torch.arange(-45.0, 46, 3),
@@ -59,11 +54,7 @@ class Line(NamedTuple):
         readings = readings.double()
         rows = _resample(len(readings), seed)
         found, drawn = against_true(readings, values), against_true(readings[rows], values)
-        ends = {name: central(getattr(drawn, name).numpy()) for name in cls._fields}
-        three = [
-            (float(getattr(found, n)), float(ends[n][0]), float(ends[n][1])) for n in cls._fields
-        ]
-        return cls(three[0], three[1], three[2])
+        return cls(*(_with_ends(getattr(found, n), getattr(drawn, n)) for n in cls._fields))
 
     def text(self, digits: int = 2) -> dict[str, str]:
         """Each number with its interval, for a table."""
@@ -73,21 +64,23 @@ class Line(NamedTuple):
         }
 
 
-def difference(
-    a: Tensor, b: Tensor, true: Tensor | Sequence[float], seed: int = 0
-) -> tuple[float, float, float]:
+def difference(a: Tensor, b: Tensor, true: Tensor | Sequence[float]) -> tuple[float, float, float]:
     """The slope of readings `a` less that of `b` (N, K), of the same receivers, with its interval."""
     values = torch.as_tensor(true, dtype=torch.float64)
-    rows = _resample(len(a), seed)
+    rows = _resample(len(a))
     a, b = a.double(), b.double()
     gap = against_true(a, values).slope - against_true(b, values).slope
     drawn = against_true(a[rows], values).slope - against_true(b[rows], values).slope
-    low, high = central(drawn.numpy())
-    return float(gap), float(low), float(high)
+    return _with_ends(gap, drawn)
 
 
-def _resample(count: int, seed: int) -> Tensor:
+def _resample(count: int, seed: int = 0) -> Tensor:
     return torch.from_numpy(np.random.default_rng(seed).integers(count, size=(_DRAWS, count)))
+
+
+def _with_ends(value: Tensor, drawn: Tensor) -> tuple[float, float, float]:
+    low, high = central(drawn.numpy())
+    return float(value), float(low), float(high)
 
 
 class Scorecard:
@@ -124,10 +117,10 @@ class Scorecard:
         with evaluating(self.model):
             return self.model.infer(*self.views(x, family, value))[1]
 
-    def moved(self, tau: Tensor, codes: Tensor | None = None) -> Tensor:
+    def moved(self, tau: Tensor) -> Tensor:
         """The receivers after the action of τ (N, k) or (1, k), decoded: (N, C, H, W)."""
         with evaluating(self.model):
-            return self.model.decode(self.model.act(self.codes if codes is None else codes, tau))
+            return self.model.decode(self.model.act(self.codes, tau))
 
     def reader(self, family: str, grid: Tensor | None = None) -> PoseReader:
         """Reads the first parameter of a family off decoded receivers.

@@ -10,6 +10,7 @@ blocks plus Gaussian noise. All means are zero. Numbers are float64, and shapes 
 latent dimension d and D observed dimensions.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -98,10 +99,6 @@ class Network:
         rows = self.rows(names)
         return full[rows][:, rows]
 
-    def log_density(self, values: Mapping[str, Tensor]) -> Tensor:
-        """The joint log-density, (N,): the sum of the factors' log-densities."""
-        return torch.stack([factor.log_density(values) for factor in self.factors]).sum(0)
-
     def log_marginal(self, values: Mapping[str, Tensor], names: Sequence[str] = DATA) -> Tensor:
         """The exact log-density of the named blocks alone, (N,), all others integrated out."""
         joint = torch.cat([values[name] for name in names], dim=1)
@@ -137,15 +134,15 @@ def tvae_network(
     `decoder` is W, shape (D, d). z and tau are N(0, I); z0 is N(z, s0² I); z1 is N(z + tau, s1² I);
     z2 is N(z - tau, s2² I), where s2 = s1 unless given; x_i is N(W z_i, sigma² I).
     """
-    for name, value in {"s0": s0, "s1": s1, "s2": s1 if s2 is None else s2, "sigma": sigma}.items():
+    s2 = s1 if s2 is None else s2
+    for name, value in {"s0": s0, "s1": s1, "s2": s2, "sigma": sigma}.items():
         if not value > 0:
             raise ValueError(f"The standard deviation {name} must be positive, not {value}.")
     w = decoder.to(torch.float64)
     big, eye = (torch.eye(n, dtype=torch.float64) for n in w.shape)
-    widths = (s0, s1, s1 if s2 is None else s2)
-    signs = (0.0, 1.0, -1.0)  # tau_id, tau and its inverse
     factors = [Factor("z", {}, eye), Factor("tau", {}, eye)]
-    for i, (width, sign) in enumerate(zip(widths, signs, strict=True)):
+    # tau_id, tau and its inverse
+    for i, (width, sign) in enumerate(((s0, 0.0), (s1, 1.0), (s2, -1.0))):
         weights = {"z": eye} if sign == 0 else {"z": eye, "tau": sign * eye}
         factors.append(Factor(f"z{i}", weights, width**2 * eye))
     factors += [Factor(f"x{i}", {f"z{i}": w}, sigma**2 * big) for i in range(3)]
@@ -192,19 +189,19 @@ def structure(
         diagonal: every covariance is diagonal.
         shared: one encoder for the three z_i; implies `own`.
     """
-    first: list[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]]
+    codes, views = ("z0", "z1", "z2"), ("z1", "z2")
+
+    def single(target: str, *parents: str) -> Group:
+        return Group((target,), (parents,), diagonal)
+
     if shared:
-        first = [(("z0", "z1", "z2"), (("x0",), ("x1",), ("x2",)))]
+        first = [Group(codes, tuple((x,) for x in DATA), diagonal)]
     elif own:
-        first = [((f"z{i}",), ((f"x{i}",),)) for i in range(3)]
+        first = [single(f"z{i}", f"x{i}") for i in range(3)]
     else:
-        first = [(("z1",), (DATA,)), (("z2",), ((*DATA, "z1"),)), (("z0",), ((*DATA, "z1", "z2"),))]
-    views = ("z1", "z2")
-    top: list[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = [
-        (("z",), (views if z else ("z0", "z1", "z2"),)),
-        (("tau",), (views if tau else ("z", "z0", "z1", "z2"),)),
-    ]
-    return [Group(targets, parents, diagonal) for targets, parents in [*first, *top]]
+        first = [single("z1", *DATA), single("z2", *DATA, "z1"), single("z0", *DATA, *views)]
+    above_views = single("z", *(views if z else codes))
+    return [*first, above_views, single("tau", *(views if tau else ("z", *codes)))]
 
 
 def closest(
@@ -323,23 +320,15 @@ def _update(factors: dict[str, Factor], group: Group, precision: Tensor) -> None
     network = Network(list(base.values()))
     effects, cov0 = network.effects(), network.covariance()
     columns = [effects[:, network.slices[target]] for target in group.targets]
-    rows = [network.rows(parents) if parents else None for parents in group.parents]
+    rows = [network.rows(parents) for parents in group.parents]
     inner = [[a.T @ precision @ b for b in columns] for a in columns]
     total = torch.stack([inner[i][i] for i in range(len(columns))]).mean(0)
-    covariance = torch.linalg.inv(total)
-    if group.diagonal:
-        covariance = torch.diag(1 / total.diagonal())
-    if rows[0] is None:
-        weight = covariance.new_zeros(len(covariance), 0)
-    else:
-        pairs = [(i, j) for i in range(len(rows)) for j in range(len(rows))]
-        # vec stacks columns: vec(A K B) = (B' kron A) vec(K)
-        system = torch.stack(
-            [torch.kron(cov0[rows[i]][:, rows[j]], inner[i][j]) for i, j in pairs]
-        ).sum(0)
-        right = torch.stack(
-            [-c.T @ precision @ cov0[:, r] for c, r in zip(columns, rows, strict=True)]
-        ).sum(0)
-        weight = torch.linalg.solve(system, right.T.reshape(-1)).reshape(right.T.shape).T
+    covariance = torch.diag(1 / total.diagonal()) if group.diagonal else torch.linalg.inv(total)
+    # vec stacks columns: vec(A K B) = (B' kron A) vec(K)
+    pairs = itertools.product(range(len(rows)), repeat=2)
+    blocks = [torch.kron(cov0[rows[i]][:, rows[j]], inner[i][j]) for i, j in pairs]
+    sides = [-c.T @ precision @ cov0[:, r] for c, r in zip(columns, rows, strict=True)]
+    system, right = torch.stack(blocks).sum(0), torch.stack(sides).sum(0)
+    weight = torch.linalg.solve(system, right.T.reshape(-1)).reshape(right.T.shape).T
     for target, parents in zip(group.targets, group.parents, strict=True):
         factors[target] = _factor(factors, target, parents, weight.contiguous(), covariance)

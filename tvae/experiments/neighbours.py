@@ -59,14 +59,9 @@ def leads(rows: pd.DataFrame, dataset: str, first: str, second: str, d: int = 25
     `rows` are from `comparison.rows`; NaN where there is no number. The two accuracies count as
     independent, although measured on the same queries: the error is rather too large.
     """
-    a, b = (claims.cell(rows, dataset, label, d) for label in (first, second))
-    return pd.Series(
-        {
-            "paper": a["knn_out_paper"] - b["knn_out_paper"],
-            "ledger": a["knn_out"] - b["knn_out"],
-            "ledger s.e.": float(np.hypot(a["knn_out_se"], b["knn_out_se"])),
-        }
-    )
+    theirs = claims.printed(rows, dataset, first, second, "knn_out", nominal=d).difference
+    ours = claims.compare(rows, dataset, first, second, "knn_out", nominal=d)
+    return pd.Series({"paper": theirs, "ledger": ours.difference, "ledger s.e.": ours.error})
 
 
 # --- curves -------------------------------------------------------------------------------------
@@ -101,28 +96,17 @@ def crossing(first: Curve, second: Curve) -> tuple[list[int], list[int]]:
     )
 
 
-def draw_curves(
-    ax: Axes,
-    curves: Mapping[str, Curve],
-    upto: int | None = None,
-    *,
-    single: int | None = None,
-    scale: float = 1.0,
-) -> None:
+def draw_curves(ax: Axes, curves: Mapping[str, Curve], *, single: int | None = None) -> None:
     """Accuracy against the number of anchors, a line for each label, with its 95 % band.
 
-    Args:
-        upto: how many of the sizes; None means all.
-        single: show this one subsample in place of the mean and the band.
-        scale: what the numbers of anchors are multiplied by on the axis (100 / M for per cent).
+    With `single` it is this one subsample in place of the mean and the band.
     """
     for label, curve in curves.items():
-        sizes = [scale * m for m in curve.sizes[:upto]]
         if single is not None:
-            ax.plot(sizes, curve.accuracy[single, :upto], **figures.look(label))
+            ax.plot(curve.sizes, curve.accuracy[single], **figures.look(label))
         else:
             student = float(stats.t.ppf(0.975, len(curve.accuracy) - 1))
-            figures.curve(ax, sizes, curve.accuracy[:, :upto], label, ("se", student))
+            figures.curve(ax, curve.sizes, curve.accuracy, label, ("se", student))
 
 
 def draw_normalised(ax: Axes, rows: pd.DataFrame, labels: Sequence[str]) -> list[str]:

@@ -103,6 +103,11 @@ def _normalise(images: Tensor) -> Tensor:
     return torch.where(norm > _TINY, centred / norm.clamp(min=_TINY), torch.zeros_like(centred))
 
 
+def _at(values: Tensor, index: Tensor) -> Tensor:
+    """The entries of values (..., n) at one index for each row, (...)."""
+    return torch.gather(values, -1, index[..., None])[..., 0]
+
+
 def _peak(left: Tensor, middle: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """The parabola through three values at −1, 0, 1, the middle one the largest: where its maximum
     is, and its second derivative there (≤ 0)."""
@@ -191,26 +196,22 @@ class PoseReader:
         # The best zoom at every value of the grid, refined like the value itself: without that the
         # profile over the values would have steps where the best zoom changes.
         profile, z = table.max(-1)  # (N, K, G)
-        zoom = torch.gather(self.zooms.to(table).expand_as(table), -1, z[..., None])[..., 0]
+        zoom = _at(self.zooms.to(table).expand_as(table), z)
         count = table.shape[-1]
         if count >= 3:
             at = z.clamp(1, count - 2)
-            left, middle, right = (
-                torch.gather(table, -1, (at + k)[..., None])[..., 0] for k in (-1, 0, 1)
-            )
-            shift, bend = _peak(left, middle, right)
+            shift, bend = _peak(*(_at(table, at + k) for k in (-1, 0, 1)))
             within = at == z
-            profile = torch.where(within, middle - 0.5 * bend * shift.square(), profile)
+            profile = torch.where(within, _at(table, at) - 0.5 * bend * shift.square(), profile)
             logs = self.zooms.log().to(table).expand_as(table)
-            lower, upper = (torch.gather(logs, -1, (at + k)[..., None])[..., 0] for k in (-1, 1))
-            zoom = torch.where(within, zoom * (0.5 * shift * (upper - lower)).exp(), zoom)
-        best = profile.argmax(-1, keepdim=True)
+            ratio = (0.5 * shift * (_at(logs, at + 1) - _at(logs, at - 1))).exp()
+            zoom = torch.where(within, zoom * ratio, zoom)
+        best = profile.argmax(-1)
         at = best.clamp(1, len(self.grid) - 2)
-        shift, bend = _peak(*(torch.gather(profile, -1, at + k)[..., 0] for k in (-1, 0, 1)))
-        at, best = at[..., 0], best[..., 0]
+        shift, bend = _peak(*(_at(profile, at + k) for k in (-1, 0, 1)))
         inside = (at == best) & (bend < 0)
         grid = self.grid.to(table)
-        top = torch.gather(profile, -1, best[..., None])[..., 0]
+        top = _at(profile, best)
         curvature = (-bend / self.step**2).clamp(min=0)
         width = torch.where(inside, (2 * _DROP / curvature).sqrt(), torch.inf)
         return PoseReading(
@@ -218,6 +219,6 @@ class PoseReader:
             # the parabola can overshoot what a correlation can be
             correlation=torch.where(inside, top - 0.5 * bend * shift.square(), top).clamp(max=1),
             width=width,
-            zoom=torch.gather(zoom, -1, best[..., None])[..., 0],
+            zoom=_at(zoom, best),
             inside=inside,
         )

@@ -11,37 +11,24 @@ straight line. It is meant for the second half of a run. Where a curve still ben
 well, so that it is an upper bound there.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tvae.evaluation.statistics import Estimate
+from tvae.evaluation.statistics import Array, Estimate
 from tvae.files import AnyPath
+from tvae.paper.comparison import roughness as roughness
 from tvae.runs import ledger
 from tvae.runs.name import RunName
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 Statistic = Callable[..., Array]
 
-#: The seeds of the comparison, as many as in the paper's appendix C.
-SEEDS = tuple(range(10))
 #: The two quantities whose sum is the negative ELBO of x0.
 PLANE = ("test_nllx0", "test_kl0")
 
 
 # --- what the ledger holds ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Curves:
-    """One quantity epoch by epoch, for several seeds of the same run."""
-
-    label: str  # as in the tables: "A", "VAE"
-    values: Array  # (S, E), one row for each of `seeds`
-    seeds: tuple[int, ...]
-    missing: tuple[int, ...] = ()  # the seeds that were asked for and are not there
 
 
 @dataclass(frozen=True)
@@ -58,49 +45,6 @@ class Walk:
     def has_action(self) -> bool:
         """Whether it is a T-VAE."""
         return self.label not in ("VAE", "VAE+")
-
-
-def from_ledger(
-    label: str,
-    *,
-    dataset: str = "mnist",
-    d: int = 25,
-    tag: str = "stability",
-    quantity: str = "test_nllx0",
-    seeds: Iterable[int] = SEEDS,
-    results: AnyPath | None = None,
-) -> Curves:
-    """The curves of the runs `label` (as in the tables: `A`, `M^R`, `VAE`) that the ledger holds.
-
-    Seeds without a run, or whose run failed, are named in `missing`. Runs that differ in more than
-    their seed, or were made from other images, cannot be compared: a `LedgerError` says so.
-    """
-    wanted = tuple(seeds)
-    found: dict[int, list[float | None]] = {}
-    settings: dict[str, Any] | None = None
-    for entry in ledger.entries(results):
-        its = entry.configuration
-        same = (its.dataset, its.d, its.tag, RunName.of(its).label) == (dataset, d, tag, label)
-        if not same or its.seed not in wanted or entry.status != "ok":
-            continue
-        images = {split: entry.data[split].checksum for split in ("train", "test")}
-        here = {**its.to_dict(), "seed": None, **images}
-        if settings is not None and here != settings:
-            differing = sorted(key for key in here if here[key] != settings.get(key))
-            raise ledger.LedgerError(
-                f"The runs {entry.name} tagged {tag!r} differ in {', '.join(differing)}, not only "
-                "in their seed, and cannot be compared."
-            )
-        settings = here
-        found[its.seed] = [row[quantity] for row in entry.curve]
-    there = tuple(seed for seed in wanted if seed in found)
-    values = np.array([found[seed] for seed in there], dtype=np.float64)
-    return Curves(
-        label,
-        values.reshape(len(there), -1) if there else np.empty((0, 0)),
-        there,
-        tuple(seed for seed in wanted if seed not in found),
-    )
 
 
 def walks(
@@ -127,22 +71,6 @@ def walks(
 def later(curve: Array) -> Array:
     """The second half of the epochs, which are the first axis: (E, ...) → (E − E // 2, ...)."""
     return curve[len(curve) // 2 :]
-
-
-def roughness(curves: Array) -> Array:
-    """The standard deviation of each curve's epochs about a straight line: (..., E) → (...).
-
-    The line is fitted, so the sum of squares is divided by E − 2: independent noise of variance σ²
-    about any line gives σ² on average (of squares). NaN for fewer than three epochs.
-    """
-    epochs = curves.shape[-1]
-    if epochs < 3:
-        return np.full(curves.shape[:-1], np.nan)
-    time = np.arange(epochs) - (epochs - 1) / 2
-    centred = curves - curves.mean(axis=-1, keepdims=True)
-    slope = (centred @ time) / (time @ time)
-    rest = centred - slope[..., None] * time
-    return np.asarray(np.sqrt(np.square(rest).sum(axis=-1) / (epochs - 2)))
 
 
 def pooled(curves: Array) -> Array:

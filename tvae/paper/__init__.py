@@ -5,6 +5,6 @@ paper.tables().appendix.query("dataset == 'mnist' and d == 25")
 """
 
 from tvae.evaluation.metrics import METRICS
-from tvae.paper.tables import ACTIONS, DATASETS, Tables, items, row, tables
+from tvae.paper.tables import DATASETS, Tables, items, row, tables
 
-__all__ = ["ACTIONS", "DATASETS", "METRICS", "Tables", "items", "row", "tables"]
+__all__ = ["DATASETS", "METRICS", "Tables", "items", "row", "tables"]

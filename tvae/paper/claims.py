@@ -7,7 +7,7 @@ is missing, it is not decided. A claim of agreement can also fail to the credit 
 numbers are too far apart, and the first is the better one.
 
     gains = [Comparison("A − VAE+", 0.06, 0.004), Comparison("M − VAE+", math.nan)]
-    judge(gains).verdict           # 'holds': what was run holds, and what is missing is named
+    judge(gains).verdict           # 'holds': what was run holds
 """
 
 import math
@@ -74,18 +74,6 @@ class Judgement:
     holding: int
     failing: int
     undecided: int
-    missing: tuple[str, ...]
-    better: int = 0  # of those that fail, how many because the first number is the better one
-
-    def __str__(self) -> str:
-        count = self.holding + self.failing + self.undecided
-        told = f"{self.verdict} ({self.reason})" if self.reason else self.verdict
-        if count > 1:
-            told += f"; {self.holding} of {count} comparisons hold, {self.failing} do not"
-            told += f" ({self.better} because better)" if self.better else ""
-        return told + (
-            f"; no runs to compare: {', '.join(self.missing)}" if self.missing and count else ""
-        )
 
 
 def judge(comparisons: Iterable[Comparison]) -> Judgement:
@@ -108,8 +96,7 @@ def judge(comparisons: Iterable[Comparison]) -> Judgement:
         verdict = BETTER if failing == better else FAILS
     elif undecided:
         verdict, reason = OPEN, "difference within error"
-    missing = tuple(c.what for c in given if not c.run)
-    return Judgement(verdict, reason, holding, failing, undecided, missing, better)
+    return Judgement(verdict, reason, holding, failing, undecided)
 
 
 def rounding(digits: int) -> float:

@@ -17,7 +17,6 @@ over seeds, with the error that another seed makes.
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 from statistics import fmean, median, variance
 from typing import Any
 
@@ -26,13 +25,12 @@ import pandas as pd
 from scipy import stats
 
 from tvae import paper
-from tvae.evaluation.statistics import CLEAR
+from tvae.evaluation.statistics import CLEAR, Array
 from tvae.files import AnyPath
 from tvae.paper import METRICS, report
 from tvae.runs import ledger
 from tvae.runs.name import BASELINES as _WRITTEN
 from tvae.runs.name import RunName, fold
-from tvae.text import table as text_table
 from tvae.training.configuration import RunConfig
 
 #: Tags of experiments whose runs are never a row of the paper's tables.
@@ -49,7 +47,7 @@ BASELINES = tuple(_WRITTEN.values())
 
 _PRESETS = ("paper", "book")
 _PIXELS = _WRITTEN["pixels"]
-_Runs = dict[tuple[str, str, int], ledger.Entry]
+_Key = tuple[str, str, int]
 
 
 def _counts(entry: ledger.Entry) -> bool:
@@ -72,26 +70,28 @@ def _rank(entry: ledger.Entry) -> tuple[int, float, int]:
     return place, -(entry.training.get("steps") or 0), settings.seed
 
 
+def _schedule(entry: ledger.Entry) -> tuple[str, str]:
+    return entry.configuration.preset, entry.configuration.tag
+
+
+def _entries(results: AnyPath | None) -> list[tuple[_Key, ledger.Entry]]:
+    """The entries that may stand for a row, each with its data set, label and true dimension."""
+    found = [entry for entry in ledger.entries(results) if _counts(entry)]
+    settings = [entry.configuration for entry in found]
+    keys = [(its.dataset, RunName.of(its).label, its.d) for its in settings]
+    return list(zip(keys, found, strict=True))
+
+
 def _runs(
     results: AnyPath | None, schedule: tuple[str, str] | None = None, seed: int | None = None
-) -> _Runs:
+) -> dict[_Key, ledger.Entry]:
     """The best run for every data set, label and true dimension."""
-    found: _Runs = {}
-    for entry in _entries(results):
-        settings = entry.configuration
-        label = RunName.of(settings).label
-        alike = schedule in (None, (settings.preset, settings.tag))
-        if label not in BASELINES and not (alike and seed in (None, settings.seed)):
-            continue
-        key = (settings.dataset, label, settings.d)
-        if key not in found or _rank(entry) < _rank(found[key]):
-            found[key] = entry
+    found: dict[_Key, ledger.Entry] = {}
+    for key, entry in sorted(_entries(results), key=lambda pair: _rank(pair[1])):
+        alike = schedule in (None, _schedule(entry)) and seed in (None, entry.configuration.seed)
+        if alike or key[1] in BASELINES:
+            found.setdefault(key, entry)
     return found
-
-
-def _entries(results: AnyPath | None) -> list[ledger.Entry]:
-    """The entries that may stand for a row."""
-    return [entry for entry in ledger.entries(results) if _counts(entry)]
 
 
 def _known(label: str) -> str:
@@ -118,9 +118,8 @@ def best(
     label = _known(label)
     if label != _PIXELS and d is None:
         raise ValueError(f"The row {label} needs a dimension d, such as 25.")
-    for (its_dataset, its_label, its_d), entry in _runs(results).items():
-        same = its_dataset == dataset and its_label == label
-        if same and (label == _PIXELS or its_d == _dimension(label, int(d or 0))):
+    for (*row, size), entry in _runs(results).items():
+        if row == [dataset, label] and (label == _PIXELS or size == _dimension(label, d or 0)):
             return entry
     return None
 
@@ -139,7 +138,7 @@ def _grouped(entry: ledger.Entry) -> float:
 def _wider(results: AnyPath | None) -> float:
     """How many times the binomial error that by digits is, where it is known: the median."""
     known = []
-    for entry in _entries(results):
+    for _, entry in _entries(results):
         share, count = entry.metrics["knn_out"], entry.evaluation.get("knn_out_queries")
         if share and isinstance(count, int) and _grouped(entry) > 0:
             known.append(_grouped(entry) / math.sqrt(share * (1 - share) / count))
@@ -168,34 +167,45 @@ def _errors(entry: ledger.Entry, wider: float) -> dict[str, Any]:
     return found
 
 
+def roughness(curves: Array) -> Array:
+    """The standard deviation of each curve's epochs about a straight line: (..., E) → (...).
+
+    The line is fitted, so the sum of squares is divided by E − 2: independent noise of variance σ²
+    about any line gives σ² on average (of squares). NaN for fewer than three epochs.
+    """
+    epochs = curves.shape[-1]
+    if epochs < 3:
+        return np.full(curves.shape[:-1], np.nan)
+    time = np.arange(epochs) - (epochs - 1) / 2
+    centred = curves - curves.mean(axis=-1, keepdims=True)
+    slope = (centred @ time) / (time @ time)
+    rest = centred - slope[..., None] * time
+    return np.asarray(np.sqrt(np.square(rest).sum(axis=-1) / (epochs - 2)))
+
+
 def walk(entry: ledger.Entry, metric: str) -> float:
     """How far `metric` on the test images strays from epoch to epoch late in training.
 
-    The root mean square distance from a straight line, over the second half of the epochs. A T-VAE
-    wanders along lines of equal ELBO, so that the last epoch's NLL is one draw of many. NaN where the
-    curve does not record it; the log-likelihood has the walk of the ELBO.
+    The `roughness` of the second half of the epochs. A T-VAE wanders along lines of equal ELBO, so
+    that the last epoch's NLL is one draw of many. NaN where the curve does not record it; the
+    log-likelihood has the walk of the ELBO.
     """
     whole = ("nllx0", "kl0")
     parts = {"nllx0": whole[:1], "kl0": whole[1:], "elbo": whole, "mll": whole}.get(metric, ())
     names = [f"test_{part}" for part in parts]
     rows = [r for r in entry.curve if names and all(r.get(n) is not None for n in names)]
     values = np.array([sum(r[n] or 0.0 for n in names) for r in rows][len(rows) // 2 :])
-    if len(values) < 4:
-        return math.nan
-    x = np.arange(len(values))
-    rest = values - np.polyval(np.polyfit(x, values, 1), x)
-    return float(np.sqrt((rest**2).sum() / (len(rest) - 2)))
+    return float(roughness(values)) if len(values) > 3 else math.nan
 
 
 def runs(
     schedule: tuple[str, str], results: AnyPath | None = None
-) -> dict[tuple[str, str, int], list[ledger.Entry]]:
+) -> dict[_Key, list[ledger.Entry]]:
     """All seeds trained by one schedule, by data set, label and true dimension; not to be changed."""
     found = defaultdict(list)
-    for entry in _entries(results):
-        settings, label = entry.configuration, RunName.of(entry.configuration).label
-        if label not in BASELINES and (settings.preset, settings.tag) == schedule:
-            found[settings.dataset, label, settings.d].append(entry)
+    for key, entry in _entries(results):
+        if key[1] not in BASELINES and _schedule(entry) == schedule:
+            found[key].append(entry)
     return dict(found)
 
 
@@ -269,35 +279,31 @@ def averages(
 # --- the table ----------------------------------------------------------------------------------
 
 
-def _row(
-    dataset: str,
-    label: str,
-    nominal: int,
-    d: int,
-    printed: pd.Series | None,
-    entry: ledger.Entry | None,
-    wider: float,
-) -> dict[str, Any]:
-    row: dict[str, Any] = {"dataset": dataset, "label": label, "nominal": nominal, "d": d}
-    metrics, further = (entry.metrics, entry.further) if entry else ({}, {})
-    errors = _errors(entry, wider) if entry else {}
-    for metric in METRICS:
-        row[f"{metric}_paper"] = None if printed is None else printed[metric]
-        row[metric] = metrics.get(metric)
-        row[f"{metric}_se"] = errors.get(f"{metric}_se")
-    row["mll_sampling"] = errors.get("mll_sampling")
-    row["effective_sample_size"] = entry.evaluation.get("effective_sample_size") if entry else None
-    for name in FURTHER:
-        row[name] = further[name].value if name in further else None
-        row[f"{name}_se"] = further[name].standard_error if name in further else None
-    row["grouped"] = errors.get("grouped", False)
-    settings = entry.configuration if entry else None
-    for key in ("preset", "tag", "interpolation"):
-        row[key] = getattr(settings, key, "") or ""
-    row.update({key: entry.training.get(key) if entry else None for key in ("epochs", "steps")})
-    row["seconds"] = entry.seconds.total if entry else None
-    row["images"] = entry.data["train"].count if entry else None
-    return row
+_COLUMNS = (
+    *("dataset", "label", "nominal", "d"),
+    *(f"{metric}{end}" for metric in METRICS for end in ("_paper", "", "_se")),
+    *("mll_sampling", "effective_sample_size"),
+    *(f"{name}{end}" for name in FURTHER for end in ("", "_se")),
+    *("grouped", "preset", "tag", "interpolation", "epochs", "steps", "seconds", "images"),
+)
+_NOT_RUN = {"grouped": False, "preset": "", "tag": "", "interpolation": ""}
+
+
+def _ours(entry: ledger.Entry, wider: float) -> dict[str, Any]:
+    """The columns of `rows` that are about a run of ours."""
+    further = {name: entry.further[name] for name in FURTHER if name in entry.further}
+    return {
+        **entry.metrics,
+        **_errors(entry, wider),
+        **{name: found.value for name, found in further.items()},
+        **{f"{name}_se": found.standard_error for name, found in further.items()},
+        **{key: getattr(entry.configuration, key) or "" for key in _NOT_RUN if key != "grouped"},
+        "effective_sample_size": entry.evaluation.get("effective_sample_size"),
+        "epochs": entry.training.get("epochs"),
+        "steps": entry.training.get("steps"),
+        "seconds": entry.seconds.total,
+        "images": entry.data["train"].count,
+    }
 
 
 def schedules(results: AnyPath | None = None) -> list[tuple[str, str]]:
@@ -305,13 +311,9 @@ def schedules(results: AnyPath | None = None) -> list[tuple[str, str]]:
 
     Runs of the same schedule were trained alike and may be compared with each other: see `rows`.
     """
-    ranks: dict[tuple[str, str], tuple[int, float, int]] = {}
-    for entry in _entries(results):
-        settings = entry.configuration
-        if RunName.of(settings).label not in BASELINES:
-            key = (settings.preset, settings.tag)
-            ranks[key] = min(_rank(entry), ranks.get(key, _rank(entry)))
-    return sorted(ranks, key=lambda key: (ranks[key], key))
+    trained = [entry for key, entry in _entries(results) if key[1] not in BASELINES]
+    ranked = sorted((_rank(entry), _schedule(entry)) for entry in trained)
+    return list(dict.fromkeys(schedule for _, schedule in ranked))
 
 
 def rows(
@@ -342,22 +344,20 @@ def rows(
     if d is not None and d not in DIMENSIONS:
         raise ValueError(f"The paper has no rows of d = {d}; choose 100, 25 or 10.")
     chosen, wider = _runs(results, schedule, seed), _wider(results)
+    printed = paper.tables().appendix.rename(columns={m: f"{m}_paper" for m in METRICS})
+    printed["label"] = [RunName.of(row).label for _, row in printed.iterrows()]
+    printed["nominal"] = [min(DIMENSIONS, key=lambda n: abs(n - its)) for its in printed["d"]]
+    further = [
+        {"dataset": name, "label": label, "nominal": n, "d": n or 28 * 28}
+        for name, label in itertools.product(paper.DATASETS, BASELINES)
+        for n in ((0,) if label == _PIXELS else DIMENSIONS)  # pixels have no d but an image's
+    ]
     found = []
-    for _, printed in paper.tables().appendix.iterrows():
-        label, its = RunName.of(printed).label, int(printed["d"])
-        nominal = next(n for n in DIMENSIONS if _dimension(label, n) == its)
-        entry = chosen.get((printed["dataset"], label, its))
-        found.append(_row(printed["dataset"], label, nominal, its, printed, entry, wider))
-    for name in paper.DATASETS:
-        for label in BASELINES:
-            # raw pixels have no d to choose, but that of an image
-            sizes = [(0, 28 * 28)] if label == _PIXELS else [(n, n) for n in DIMENSIONS]
-            for nominal, its in sizes:
-                entry = chosen.get((name, label, its))
-                found.append(_row(name, label, nominal, its, None, entry, wider))
-    texts = ("dataset", "label", "preset", "tag", "interpolation", "grouped")
-    table = pd.DataFrame(found)
-    numbers = [c for c in table.columns if c not in (*texts, "nominal", "d")]
+    for row in (*printed.to_dict("records"), *further):
+        entry = chosen.get((row["dataset"], row["label"], row["d"]))
+        found.append({**row, **_NOT_RUN, **(_ours(entry, wider) if entry else {})})
+    table = pd.DataFrame(found, columns=list(_COLUMNS))
+    numbers = [c for c in _COLUMNS[4:] if c not in _NOT_RUN]
     table = table.astype(dict.fromkeys(numbers, float))
     if dataset is not None:
         table = table[table["dataset"] == dataset]
@@ -378,51 +378,4 @@ def missing(table: pd.DataFrame) -> str:
         size = f", d = {nominal}" if nominal else ""
         labels = f"all {len(group)}" if whole else ", ".join(group["label"])
         lines.append(f"  {dataset}{size}: {labels}")
-    return "\n".join(lines)
-
-
-def text(table: pd.DataFrame, metrics: Sequence[str] = METRICS) -> str:
-    """Rows of `rows` as text: a line of what the paper prints, below it those of our run.
-
-    `epochs` is how long our run was trained. Rows that neither the paper nor we have are left out.
-    """
-    lines = []
-    for _, row in table.iterrows():
-        name = [row["label"], str(row["d"])]
-        epochs = "" if pd.isna(row["epochs"]) else f"{row['epochs']:.0f}"
-        ours, printed = row["preset"] != "", not row[[f"{m}_paper" for m in METRICS]].isna().all()
-        cells = report.cells(row, metrics)
-        if printed:
-            lines.append([*name, "", "paper", *cells["paper"]])
-        if ours:
-            lines.append([*(["", ""] if printed else name), epochs, "ours", *cells["ours"]])
-        shown = [ours and any(cells["± s.e."]), ours and printed]
-        for what in itertools.compress(("± s.e.", "ours − paper"), shown):
-            lines.append(["", "", "", what, *cells[what]])
-    return text_table(["model", "d", "epochs", "", *metrics], lines, left=(0, 3))
-
-
-def compact(
-    table: pd.DataFrame, metrics: Sequence[str] = ("knn_out", "mll", "elbo", "knn_in")
-) -> str:
-    """Rows of `rows` as text, one line each: the paper's, ours and the difference for each metric.
-
-    Before them the epochs and the minutes of our run. A dot stands for what was not run or not printed. Baselines that were not run are left
-    out.
-    """
-    head = f"{'model':9s}{'d':>4s} epochs  min."
-    lines = [
-        " " * len(head) + "".join(f"  {metric:^21s}" for metric in metrics).rstrip(),
-        head + f"  {'paper':>7s}{'ours':>7s}{'diff':>7s}" * len(metrics),
-    ]
-    for _, row in table.iterrows():
-        if row["label"] in BASELINES and row["preset"] == "":
-            continue
-        line = f"{row['label']:9s}{row['d']:4d}"
-        for value, width in ((row["epochs"], 7), (row["seconds"] / 60, 6)):
-            line += ("·" if pd.isna(value) else f"{value:.0f}").rjust(width)
-        cells = report.cells(row, metrics)
-        for texts in zip(cells["paper"], cells["ours"], cells["ours − paper"], strict=True):
-            line += "  " + "".join(f"{text or '·':>7s}" for text in texts)
-        lines.append(line)
     return "\n".join(lines)

@@ -8,14 +8,10 @@ A T-VAE differs from VAE+ in two respects: it has an action, with the terms that
 no KL terms on the views. Runs with every combination of the two tell them apart (`sweeps/contribution.yaml`).
 """
 
-from __future__ import annotations
-
-import math
-import os
-from statistics import fmean
-
+import numpy as np
 import pandas as pd
 
+from tvae.files import AnyPath
 from tvae.paper import comparison
 from tvae.runs import ledger
 from tvae.runs.name import RunName
@@ -40,57 +36,47 @@ _FACTORS = {
 }
 
 
-def _entries(dataset: str, results: str | os.PathLike[str] | None) -> dict[str, list[ledger.Entry]]:
-    """The runs of every variant at d = 25, preset book, on the full data: one for each seed."""
-    found: dict[str, list[ledger.Entry]] = {name: [] for name in VARIANTS}
+def _runs(dataset: str, results: AnyPath | None) -> pd.DataFrame:
+    """The runs of every variant at d = 25, preset book, on the full data: a row for each seed."""
+    variants = {key: name for name, key in VARIANTS.items()}
+    rows = []
     for entry in ledger.entries(results):
         settings = entry.configuration
-        key = (RunName.of(settings).label, settings.tag)
-        plain = (settings.dataset, settings.d, settings.preset) == (dataset, 25, "book")
-        if entry.status == "ok" and plain and settings.source == "full":
-            for name, wanted in VARIANTS.items():
-                if key == wanted:
-                    found[name].append(entry)
-    return found
+        variant = variants.get((RunName.of(settings).label, settings.tag))
+        place = (settings.dataset, settings.d, settings.preset, settings.source)
+        if entry.status == "ok" and variant and place == (dataset, 25, "book", "full"):
+            further = {name: found.value for name, found in entry.further.items()}
+            epochs = entry.training["epochs"]
+            rows.append({"variant": variant, "epochs": epochs, **entry.metrics, **further})
+    columns = ["epochs", *METRICS]
+    return pd.DataFrame(rows, columns=["variant", *columns]).astype(dict.fromkeys(columns, float))
 
 
-def _value(entry: ledger.Entry, metric: str) -> float:
-    if metric in entry.further:
-        return float(entry.further[metric].value)
-    value = entry.metrics.get(metric)
-    return math.nan if value is None else float(value)
-
-
-def table(dataset: str, results: str | os.PathLike[str] | None = None) -> pd.DataFrame:
+def table(dataset: str, results: AnyPath | None = None) -> pd.DataFrame:
     """A row for each variant: how many seeds, epochs, and the means of `METRICS` over the seeds.
 
     A variant that was not run has 0 seeds, and NaN in the other columns.
     """
-    rows = {}
-    for name, entries in _entries(dataset, results).items():
-        row: dict[str, float] = {"seeds": len(entries)}
-        row["epochs"] = float(entries[0].training["epochs"] or 0) if entries else math.nan
-        for metric in METRICS:
-            values = [v for v in (_value(e, metric) for e in entries) if not math.isnan(v)]
-            row[metric] = fmean(values) if values else math.nan
-        rows[name] = row
-    return pd.DataFrame.from_dict(rows, orient="index").astype({"seeds": int})
+    runs = _runs(dataset, results).groupby("variant")
+    means = runs.mean().reindex(list(VARIANTS)).rename_axis(index=None)
+    means.insert(0, "seeds", runs.size().reindex(list(VARIANTS), fill_value=0))
+    return means
 
 
-def effects(
-    dataset: str, metric: str, results: str | os.PathLike[str] | None = None
-) -> pd.DataFrame:
+def effects(dataset: str, metric: str, results: AnyPath | None = None) -> pd.DataFrame:
     """What each of the two parts changes, with the other and without it: `difference` and `error`.
 
     `metric` is one of the twelve. The error is that between seeds (`comparison.spread`), for as many
     seeds as either side has; NaN where a run is missing.
     """
-    runs = list(_entries(dataset, results).values())
-    means = table(dataset, results)[metric]
+    means = table(dataset, results)
     apart = comparison.spread(metric, dataset, results)[0]
-    rows = {}
-    for name, (one, two) in _FACTORS.items():
-        parts = [apart / math.sqrt(len(runs[side])) for side in (one, two) if runs[side]]
-        error = math.hypot(*parts) if len(parts) == 2 else math.nan
-        rows[name] = {"difference": means.iloc[one] - means.iloc[two], "error": error}
-    return pd.DataFrame.from_dict(rows, orient="index")
+    squares = apart**2 / means["seeds"].where(means["seeds"] > 0)
+    ones, twos = (list(side) for side in zip(*_FACTORS.values(), strict=True))
+    return pd.DataFrame(
+        {
+            "difference": means[metric].to_numpy()[ones] - means[metric].to_numpy()[twos],
+            "error": np.sqrt(squares.to_numpy()[ones] + squares.to_numpy()[twos]),
+        },
+        index=list(_FACTORS),
+    )

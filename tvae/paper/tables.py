@@ -18,8 +18,6 @@ from tvae.evaluation.metrics import METRICS
 
 DATASETS = ("mnist", "fashion-mnist", "omniglot")
 
-ACTIONS = ("A", "M", "MA", "T", "N")
-
 
 @dataclass(frozen=True)
 class Tables:
@@ -64,15 +62,12 @@ def _log_likelihood() -> pd.DataFrame:
 
 def _knn() -> pd.DataFrame:
     wide = _main_text(_read("table2_knn.csv"))
-    keys = ["model", "action", "residual", "d"]
-    parts = []
-    for name in ("mnist", "fashion-mnist"):
-        part = wide[keys].copy()
-        part.insert(0, "dataset", name)
-        part["knn_in"] = wide[name]
-        part["knn_out"] = wide[f"{name}-affnist"]
-        parts.append(part)
-    return pd.concat(parts, ignore_index=True)
+    parts = [
+        wide.assign(dataset=name, knn_in=wide[name], knn_out=wide[f"{name}-affnist"])
+        for name in ("mnist", "fashion-mnist")
+    ]
+    columns = ["dataset", "model", "action", "residual", "d", "knn_in", "knn_out"]
+    return pd.concat(parts, ignore_index=True)[columns]
 
 
 def items() -> pd.DataFrame:
