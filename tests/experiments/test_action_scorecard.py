@@ -194,3 +194,10 @@ def test_errors_speak(batch):
         action_scorecard.measure(VAE(D), batch)
     with pytest.raises(ValueError, match="at least one score"):
         action_scorecard.table({})
+
+
+def test_one_picture_has_nobody_to_borrow_from():
+    images = torch.rand(1, 1, 28, 28, generator=generator(0, "one"))
+    alone = Triplets()(images, generator(0, "triplets"))
+    with pytest.raises(ValueError, match="two pictures or more, not 1"):
+        action_scorecard.borrow(model_of("A"), Triplets(), alone)

@@ -45,5 +45,6 @@ def test_full_runs_were_measured_in_full(name):
         assert counts["knn_out_queries"] == 320_000
         if job.trained:
             assert counts["likelihood_samples"] == 1000
-            assert 0 < errors["mll"] <= 0.5
+            # newer entries keep the error of the estimate apart from that of the choice of images
+            assert 0 < counts.get("mll_sampling_error", errors["mll"]) <= 0.5
             assert len(entry.curve) == entry.training["epochs"]

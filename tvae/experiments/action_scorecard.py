@@ -194,6 +194,8 @@ def borrow(model: TVAE, triplets: Triplets, batch: TripletBatch) -> Borrowed:
     is deterministic: Gaussians give their means. The view by f⁻¹, from r(z, τ⁻¹), counts as well.
     """
     n = len(batch.x0)
+    if n < 2:
+        raise ValueError(f"To borrow takes two pictures or more, not {n}.")
     reference = next(model.parameters())
     lender = torch.arange(n).roll(-1)
     sums, sided = torch.zeros(3, dtype=torch.float64), 0
