@@ -52,3 +52,14 @@ def test_effects_are_differences_within_the_two_by_two_table(tmp_path):
     )
     assert found["error"].iloc[0] == pytest.approx(0.02 * math.sqrt(1 / 3 + 1))
     assert found["error"].iloc[1] == pytest.approx(0.02 * math.sqrt(2))
+
+
+def test_the_square_has_each_variant_in_its_cell(tmp_path):
+    fill(tmp_path, ["", "view-kl", "no-action"])
+    square = contribution.square("mnist", "knn_out", tmp_path)
+    assert square.loc["with the action", "no KL on the views"] == pytest.approx(OUT[""])
+    assert square.loc["with the action", "KL on the views"] == pytest.approx(OUT["view-kl"])
+    assert square.loc["without the action", "no KL on the views"] == pytest.approx(OUT["no-action"])
+    assert math.isnan(square.loc["without the action", "KL on the views"])
+    assert "no action, KL on views" in contribution.missing("mnist", tmp_path)
+    assert "action, KL on views" not in contribution.missing("mnist", tmp_path)

@@ -57,12 +57,16 @@ class Comparison:
         found = HOLDS if at_border else _VERDICTS[direction(room, self.error)]
         return BETTER if found == FAILS and self.better * self.difference > 0 else found
 
+    def interval(self, digits: int = 3) -> str:
+        """`+0.058 ± 0.008`: the difference and half of its 95 % interval, by which it is judged."""
+        half = "" if self.error == 0 else f" ± {CLEAR * self.error:.{digits}f}"
+        return f"{self.difference:+.{digits}f}{half}"
+
     def text(self, digits: int = 3) -> str:
-        """`A − VAE+: +0.058 ± 0.004`."""
+        """`A − VAE+: +0.058 ± 0.008`."""
         if not self.run:
             return f"{self.what}: no runs to compare"
-        error = "" if self.error == 0 else f" ± {self.error:.{digits}f}"
-        return f"{self.what}: {self.difference:+.{digits}f}{error}"
+        return f"{self.what}: {self.interval(digits)}"
 
 
 @dataclass(frozen=True)

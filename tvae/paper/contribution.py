@@ -2,6 +2,7 @@
 
     from tvae.paper import contribution
     contribution.table("fashion-mnist")        # a row for each variant that was run
+    contribution.square("fashion-mnist", "knn_out")   # the 2×2 table of the two parts
     contribution.effects("fashion-mnist", "knn_out")
 
 A T-VAE differs from VAE+ in two respects: it has an action, with the terms that belong to it, and it has
@@ -28,6 +29,9 @@ VARIANTS = {
     "VAE+": ("VAE+", ""),
     "VAE+, three times as long": ("VAE+", "three-times"),
 }
+#: The rows and columns of the 2×2 table.
+ACTION = ("with the action", "without the action")
+VIEWS = ("no KL on the views", "KL on the views")
 _FACTORS = {
     "action, without KL on the views": (0, 2),
     "action, with KL on the views": (1, 3),
@@ -61,6 +65,18 @@ def table(dataset: str, results: AnyPath | None = None) -> pd.DataFrame:
     means = runs.mean().reindex(list(VARIANTS)).rename_axis(index=None)
     means.insert(0, "seeds", runs.size().reindex(list(VARIANTS), fill_value=0))
     return means
+
+
+def square(dataset: str, metric: str, results: AnyPath | None = None) -> pd.DataFrame:
+    """The 2×2 table of {action} × {KL on the views} in one metric; NaN where a variant was not run."""
+    means = table(dataset, results)[metric].to_numpy()[:4]
+    return pd.DataFrame(means.reshape(2, 2), index=list(ACTION), columns=list(VIEWS))
+
+
+def missing(dataset: str, results: AnyPath | None = None) -> list[str]:
+    """The variants that the ledger does not hold for a data set."""
+    seeds = table(dataset, results)["seeds"]
+    return list(seeds.index[seeds == 0])
 
 
 def effects(dataset: str, metric: str, results: AnyPath | None = None) -> pd.DataFrame:
