@@ -74,6 +74,7 @@ def test_ties_follow_the_rule_of_knn_predict(seed, m, share, depth, values):
     nearest = ascending[square.sort(dim=1, stable=True).indices[:, :k]]
     assert torch.equal(ranked.neighbours(subset), nearest)
     predicted = knn_predict(anchors[ascending], labels[ascending], queries, k)
+    assert torch.equal(ranked.predict(subset), predicted)
     assert torch.equal(ranked.right(subset), predicted == truth)
 
 
@@ -158,11 +159,11 @@ def test_errors_say_what_is_wrong():
     with pytest.raises(ValueError, match=r"shape \(repetitions, 30\)"):
         ranked.curve((10,), orders[:, :20])
     with pytest.raises(ValueError, match="twice"):
-        ranked.right(torch.tensor([0, 1, 2, 3, 4, 4]))
+        ranked.predict(torch.tensor([0, 1, 2, 3, 4, 4]))
     with pytest.raises(ValueError, match="between 0 and 29"):
-        ranked.right(torch.tensor([0, 1, 2, 3, 30]))
+        ranked.predict(torch.tensor([0, 1, 2, 3, 30]))
     with pytest.raises(ValueError, match="at least 5 indices"):
-        ranked.right(torch.arange(4))
+        ranked.predict(torch.arange(4))
     with pytest.raises(ValueError, match="positive whole number"):
         subsamples(10, 0, generator(0, "x"))
     curve = ranked.curve((10, 20), orders)

@@ -1,5 +1,6 @@
 """τ on loan, against closed forms and NumPy."""
 
+import chapters
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from tvae.experiments import figures, poses, transfer
 from tvae.models import TVAE, VAE
 from tvae.seeding import generator
 
+chapter = chapters.functions("14_tau")
 D = 6
 
 
@@ -97,7 +99,7 @@ def test_agreement_of_known_displacements() -> None:
     by_class -= by_class.mean(0)
     noise = torch.randn(600, 8, generator=draws)
     d = common + by_class[labels] + noise
-    pairs, different, same = transfer.lender_agreement(d, labels)
+    pairs, different, same = chapter.lender_agreement(d, labels)
     square = float(common.square().sum() + by_class.square().sum(1).mean() + 8)
     assert pairs == pytest.approx(float(common.square().sum()) / square, abs=0.06)
     within = float(common.square().sum() + by_class.square().sum(1).mean())
@@ -106,7 +108,7 @@ def test_agreement_of_known_displacements() -> None:
     products = d.double() @ d.double().T
     sums = [float(products[i, j]) for i in range(600) for j in range(600) if i != j]
     assert pairs == pytest.approx(np.mean(sums) / float(products.diagonal().mean()))
-    assert transfer.lender_agreement(common.repeat(600, 1), labels) == pytest.approx((1, 1, 1))
+    assert chapter.lender_agreement(common.repeat(600, 1), labels) == pytest.approx((1, 1, 1))
 
 
 def test_held_out_finds_a_linear_map() -> None:
@@ -128,7 +130,7 @@ def test_guide_lines_lean_as_the_pictures_do() -> None:
     bar[..., 4:24, 13:15] = 1
     turned = poses.transformed(bar, "rotation", 30.0, zoom=1.0)
     ax = figures.image_grid(torch.cat((bar, turned))[None])
-    transfer.guide_lines(ax, torch.tensor([[0.0, 30.0]]))
+    chapter.guide_lines(ax, torch.tensor([[0.0, 30.0]]))
     assert len(ax.lines) == 4
     for line, picture, left in ((ax.lines[1], bar, 0), (ax.lines[3], turned, 29)):
         x, y = (np.asarray(v, dtype=float) for v in line.get_data())

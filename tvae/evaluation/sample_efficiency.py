@@ -146,10 +146,14 @@ class Ranked:
         rank = self._rank(torch.as_tensor(subset))
         return self._walk(rank.take(self.lists), rank, len(subset))
 
+    def predict(self, subset: torch.Tensor) -> torch.Tensor:
+        """The class (N,) of every query by a vote of its neighbours among `subset` (m,)."""
+        return vote(self.labels[self.neighbours(subset)])
+
     def right(self, subset: torch.Tensor | None = None) -> torch.Tensor:
         """Which queries (N,) the anchors at `subset` (None: all of them) classify rightly."""
         chosen = torch.arange(len(self)) if subset is None else subset
-        return vote(self.labels[self.neighbours(chosen)]) == self.truth
+        return self.predict(chosen) == self.truth
 
     def curve(self, sizes: Sequence[int], orders: torch.Tensor) -> Curve:
         """The accuracy with the first m entries of every order, for every m of `sizes`.

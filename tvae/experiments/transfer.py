@@ -9,12 +9,10 @@ the split that its loss asks for.
     result = against_true(readings, true)  # correlation, slope, mean absolute error
 """
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from matplotlib.axes import Axes
 from sklearn.linear_model import Ridge
 from torch import Tensor
 
@@ -93,25 +91,6 @@ def against_true(readings: Tensor, true: Tensor) -> AgainstTrue:
     return AgainstTrue(product / norms, product / (a * a).sum(-1), (flat - values).abs().mean(-1))
 
 
-def lender_agreement(displacements: Tensor, labels: Tensor) -> tuple[float, float, float]:
-    """How far lenders agree: the mean inner product of two different displacements over the mean
-    square of one; over all pairs, pairs of different classes, and pairs of the same class.
-
-    Args:
-        displacements: (N, D).
-        labels: (N,).
-    """
-    d = displacements.double()
-    products, n = d @ d.mT, len(d)
-    square = products.diagonal().mean().clamp(min=1e-30)
-    labels = labels.to(d.device)
-    alike = labels[:, None] == labels
-    different = products[~alike].mean() / square
-    alike.fill_diagonal_(False)
-    pairs = (products.sum() - products.trace()) / (n * (n - 1))
-    return float(pairs / square), float(different), float(products[alike].mean() / square)
-
-
 def predict_held_out(features: Tensor, targets: Tensor, penalty: float = 1e-3) -> Tensor:
     """Predictions for every other row by ridge regression on the rows between them.
 
@@ -127,19 +106,3 @@ def predict_held_out(features: Tensor, targets: Tensor, penalty: float = 1e-3) -
     ridge = Ridge(penalty * len(f[::2]), fit_intercept=False)
     guess = ridge.fit(f[::2], targets[::2].double().numpy()).predict(f[1::2])
     return torch.from_numpy(guess).view(-1, targets.shape[1])  # scikit-learn drops a single column
-
-
-def guide_lines(ax: Axes, angles: Tensor) -> None:
-    """Over a grid of images, in each a dotted vertical and a solid line at its angle (rows, columns).
-
-    Angles are in degrees, counter-clockwise; the grid is one of 28×28 images that `figures.image_grid` drew.
-    """
-    side, pad = 28, 1
-    half = side / 2 - 1
-    for i, row in enumerate(angles.tolist()):
-        for j, angle in enumerate(row):
-            x, y = (k * (side + pad) + (side - 1) / 2 for k in (j, i))
-            # y points down: the upper end of a line that leans to the left has the smaller x
-            dx, dy = half * math.sin(math.radians(angle)), half * math.cos(math.radians(angle))
-            ax.plot([x, x], [y - half, y + half], ":", color="#7CE0B8", linewidth=0.8)
-            ax.plot([x - dx, x + dx], [y - dy, y + dy], color="#00C853", linewidth=1.2)

@@ -1,9 +1,10 @@
-"""Tables, pictures and sentences about neighbours, against counts and sums by hand."""
+"""Tables, pictures and sentences of chapter 16, against counts and sums by hand."""
 
 from __future__ import annotations
 
 import math
 
+import chapters
 import ledgers
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,12 +16,12 @@ from tvae import data, paper
 from tvae.evaluation import Neighbours
 from tvae.evaluation.sample_efficiency import Curve
 from tvae.evaluation.statistics import Estimate
-from tvae.experiments import neighbours as nb
 from tvae.paper import comparison
 from tvae.runs import ledger
 from tvae.runs.sweep import Job
 from tvae.seeding import generator
 
+nb = chapters.functions("16_embeddings")
 LABELS = ("A", "M", "N^R", "VAE+", "VAE", "PCA", "untrained", "pixels")
 
 
@@ -88,14 +89,14 @@ def test_table_shows_what_the_ledger_holds(tmp_path):
 
 def test_leads(tmp_path):
     rows = ledger_rows(tmp_path, *jobs())
-    found = nb.leads(rows, "mnist", "A", "VAE+")
+    found = nb.lead_of(rows, "mnist", "A", "VAE+")
     ours = [comparison.best("mnist", label, 25, tmp_path) for label in ("A", "VAE+")]
     assert found["paper"] == pytest.approx(0.82 - 0.76)  # the paper's Table 2
     assert found["ledger"] == ours[0].metrics["knn_out"] - ours[1].metrics["knn_out"]
-    against = nb.leads(rows, "mnist", "A", "pixels")
+    against = nb.lead_of(rows, "mnist", "A", "pixels")
     assert math.isnan(against["paper"]) and not math.isnan(against["ledger"])
-    assert nb.leads(rows, "mnist", "A", "VAE+", 10)["paper"] == pytest.approx(0.62 - 0.65)
-    assert math.isnan(nb.leads(rows, "fashion-mnist", "A", "VAE+")["ledger"])
+    assert nb.lead_of(rows, "mnist", "A", "VAE+", 10)["paper"] == pytest.approx(0.62 - 0.65)
+    assert math.isnan(nb.lead_of(rows, "fashion-mnist", "A", "VAE+")["ledger"])
 
 
 # --- curves -------------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ def test_margin_is_positive_where_the_nearest_is_right():
     rng = np.random.default_rng(5)
     anchors, queries = (torch.from_numpy(rng.standard_normal((n, 3))) for n in (80, 50))
     labels, truth = (torch.from_numpy(rng.integers(0, 3, n)) for n in (80, 50))
-    found = nb.margin(queries, truth, anchors, labels)
+    found = nb.margin_of(queries, truth, anchors, labels)
     nearest = labels[Neighbours(anchors, 1)(queries).indices[:, 0]]
     assert torch.equal(found > 0, nearest == truth)
     gap = (queries[0] - anchors).norm(dim=1)
