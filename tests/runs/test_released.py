@@ -204,7 +204,9 @@ def test_metrics_of_the_rounded_weights_agree_with_the_ledger(tmp_path):
     _agrees(found["metrics"], held.metrics, METRICS)
 
 
-@pytest.mark.parametrize("name", ["mnist-A-25", "fashion-mnist-VAE+-25"])
+@pytest.mark.parametrize(
+    "name", ["mnist-A-25", "mnist-MA-26", "mnist-N-25", "fashion-mnist-VAE+-25"]
+)
 def test_released_weights_agree_with_the_ledger_on_the_full_data(name):
     if name not in released.names():
         pytest.skip(f"{name} has not been released")
