@@ -36,9 +36,9 @@ def opened(file: Path | io.BytesIO, where: str) -> Iterator[Any]:
             yield picture
 
 
-def member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The content of a member of an archive, if it is not larger than a picture can be."""
-    if (size := archive.getinfo(name).file_size) > _MOST_BYTES:
+def member(archive: zipfile.ZipFile, name: str, most: int = _MOST_BYTES) -> bytes:
+    """The content of a member of an archive, if it is not larger than what it should be can be."""
+    if (size := archive.getinfo(name).file_size) > most:
         raise ValueError(f"{name} promises {size:,} bytes")
     return archive.read(name)
 
