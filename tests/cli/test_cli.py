@@ -296,6 +296,19 @@ def test_pictures_of_any_size_mode_and_depth_are_fitted(run, tmp_path, capsys):
     assert np.abs(np.load(tmp_path / "w.npy") - z[0]).max() < 0.02 * np.abs(z[0]).max()
 
 
+@pytest.mark.parametrize("options", [[], ["--fit"]])
+def test_a_picture_of_the_right_size_has_one_code_whatever_its_depth(run, tmp_path, options):
+    digit = load("mnist", "test", source="embedded").images[0, 0].numpy()
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    Image.fromarray(digit).save(folder / "grey.png")
+    Image.fromarray(digit.astype(np.uint16) * 257).save(folder / "sixteen bits.png")
+    Image.fromarray(digit.astype(np.float32) / 255).save(folder / "floats.tif")
+    assert main(["embed", str(run), str(folder), "-o", str(tmp_path / "z.npy"), *options]) == 0
+    z = np.load(tmp_path / "z.npy")
+    assert np.array_equal(z, z[:1].repeat(3, 0)) and np.abs(z).max() > 0
+
+
 def test_a_released_model_brings_the_sample_along(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TVAE_DATA", str(tmp_path / "nothing"))
     picture = tmp_path / "turned.png"
