@@ -309,6 +309,25 @@ def test_a_picture_of_the_right_size_has_one_code_whatever_its_depth(run, tmp_pa
     assert np.array_equal(z, z[:1].repeat(3, 0)) and np.abs(z).max() > 0
 
 
+@pytest.mark.parametrize(
+    ("last", "code", "told"),
+    [("", 0, ""), ("raise KeyboardInterrupt", 130, "tvae: interrupted\n")],
+    ids=["after a command", "a second time"],
+)
+def test_an_interruption_of_the_farewell_changes_nothing(tmp_path, last, code, told):
+    lines = ["import atexit, os, signal"]
+    lines += ["atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))", last]
+    (tmp_path / "late.py").write_text("\n".join(lines))
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "tvae.cli", "data", "list"],
+        env={**os.environ, "TVAE_PLUGINS": "late", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (code, told)
+
+
 def test_a_released_model_brings_the_sample_along(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TVAE_DATA", str(tmp_path / "nothing"))
     picture = tmp_path / "turned.png"

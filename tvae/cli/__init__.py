@@ -6,6 +6,7 @@ of a sweep); 2, the command was not understood or asks for what cannot be; 130, 
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -58,8 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = chosen.debug or os.environ.get("TVAE_DEBUG", "") not in ("", "0")
     try:
         plugins.load()
-        return chosen.run(chosen)
+        code: int = chosen.run(chosen)
+        _done(arguments)
+        return code
     except KeyboardInterrupt:
+        _done(arguments)
         print("tvae: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
@@ -71,6 +75,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = error.args[0] if isinstance(error, KeyError) and error.args else error
         print(f"tvae: {text}", file=sys.stderr)
         return _code(error)
+
+
+def _done(arguments: Sequence[str] | None) -> None:
+    """Deaf to Ctrl-C from now on, if this is the program itself: what is left is Python's farewell."""
+    if arguments is None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _code(error: Exception) -> int:
