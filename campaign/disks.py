@@ -31,7 +31,6 @@ from tvae.training import checkpoints, train
 from tvae.training.checkpoints import SaveError
 from tvae.training.configuration import RunConfig
 
-
 Case = Callable[[Path, random.Random], list[str]]
 
 

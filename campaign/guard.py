@@ -37,7 +37,7 @@ _OURS = tuple(
         sys.prefix,
         sys.base_prefix,
         *(path for path in sys.path if path),
-        Path(__file__).parents[1],
+        str(Path(__file__).parents[1]),
         "/proc",
         "/sys",
         "/dev",

@@ -158,21 +158,22 @@ def harass(work: Work, place: Path, wanted: int, draw: random.Random, found: Fou
     while kills < wanted and rounds < 5 * wanted:
         rounds += 1
         folder, alive = place / str(rounds), True
+        make = partial(work.make, folder)
+        whole = partial(make, _nothing)
         for _ in range(min(MOST, wanted - kills)):
-            make = partial(work.make, folder)
             if draw.random() < 0.5:
                 what, killed = work.outside, _from_outside(make, draw.uniform(0, length))
             else:
                 what = draw.choice(sorted(work.places))
                 owner, name, most = draw.choice(work.places[what])
                 at = draw.randint(1, most)
-                killed = was_killed(begin(at_call(owner, name, at, lambda: make(_nothing))))
+                killed = was_killed(begin(at_call(owner, name, at, whole)))
             if not killed:
                 alive = False  # it has come to its end
                 break
             kills += 1
             found.counts[what] += 1
-        if alive and was_killed(begin(lambda: work.make(folder, _nothing))):
+        if alive and was_killed(begin(whole)):
             raise RuntimeError("nobody killed this run")
         if work.ends(folder) != expected:
             found.faults.append(f"{work.name}: another result after kills than without")

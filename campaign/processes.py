@@ -83,6 +83,6 @@ def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, st
 
 def command(*words: object, **options: Any) -> subprocess.Popen[str]:
     """`tvae WORDS` begun in a process of its own, with its output kept unless the options say else."""
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment()} | options
+    usual: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     line = [sys.executable, "-m", "tvae.cli", *map(str, words)]
-    return subprocess.Popen(line, text=True, **options)
+    return subprocess.Popen(line, text=True, **usual | {"env": environment()} | options)

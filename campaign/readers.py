@@ -45,7 +45,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))  # the notebooks'
 SECONDS = 10.0  # of the processor that one input may take
 PATIENCE = 120.0  # on the clock, after which a process that does not move is killed
 MEMORY = 2**30  # bytes that a reader may take beyond what the process has
-ADDRESSES = 6 * 2**30  # that it may ask for, most of them never touched: MATLAB's sizes go up to 2^32
+ADDRESSES = (
+    6 * 2**30
+)  # that it may ask for, most of them never touched: MATLAB's sizes go up to 2^32
 INPUTS = 7000  # for each reader at scale 1: more than 100,000 in all
 
 Parts = dict[str, bytes]
@@ -308,10 +310,12 @@ def _zipped(members: Mapping[str, bytes]) -> bytes:
 def _zip_bomb(name: str, size: int) -> bytes:
     """An archive of a few megabytes whose member unpacks to so many bytes."""
     with io.BytesIO() as buffer:
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            with archive.open(name, "w", force_zip64=True) as member:
-                for _ in range(size >> 24):
-                    member.write(bytes(2**24))
+        with (
+            zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+            archive.open(name, "w", force_zip64=True) as member,
+        ):
+            for _ in range(size >> 24):
+                member.write(bytes(2**24))
         return buffer.getvalue()
 
 
@@ -425,7 +429,12 @@ def _mat_zip() -> Reader:
     outside = pack({f"../../{name}": content for name, content in parts.items()})
     large = {"test.zip": _zip_bomb("1.mat", 2**31)}
     return Reader(
-        "zip of mat", parts, read, lambda found: all(map(_is_dataset, found)), pack, (outside, large)
+        "zip of mat",
+        parts,
+        read,
+        lambda found: all(map(_is_dataset, found)),
+        pack,
+        (outside, large),
     )
 
 
