@@ -40,7 +40,8 @@ _OURS = tuple(
         str(Path(__file__).parents[1]),
         "/proc",
         "/sys",
-        "/dev",
+        "/dev/null",
+        "/dev/urandom",
         "/etc",
     )
 )

@@ -15,6 +15,7 @@ import argparse
 import datetime
 import json
 import os
+import resource
 import secrets
 import subprocess
 import sys
@@ -32,7 +33,6 @@ import odd_users  # noqa: E402
 import project  # noqa: E402
 import readers  # noqa: E402
 import together  # noqa: E402
-from found import Found  # noqa: E402
 
 from tvae import text  # noqa: E402
 from tvae.files import atomic_write  # noqa: E402
@@ -42,6 +42,11 @@ from tvae.runs import ledger  # noqa: E402
 PARTS = kills.PARTS | odd_users.PARTS | readers.PARTS | together.PARTS | disks.PARTS
 KEPT = 6  # campaigns in the record
 SIDE_BY_SIDE = 2
+
+
+def _processor(whose: int) -> float:
+    used = resource.getrusage(whose)
+    return used.ru_utime + used.ru_stime
 
 
 def run_part(name: str, seed: int, scale: float, to: Path) -> int:
@@ -54,6 +59,9 @@ def run_part(name: str, seed: int, scale: float, to: Path) -> int:
         "faults": found.faults,
         "left out": found.left_out,
         "seconds": seconds,
+        "processor": round(
+            sum(map(_processor, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))), 1
+        ),
     }
     atomic_write(to, json.dumps(figures))
     return 1 if found.faults else 0
@@ -77,11 +85,13 @@ def run_all(names: list[str], seed: int, scale: float) -> dict[str, dict[str, An
                 if path.exists():
                     done[name] = json.loads(path.read_text())
                 else:
-                    dead = Found(faults=[f"the part ended with exit code {code} and no figures"])
-                    done[name] = {"counts": {}, "faults": dead.faults, "left out": [], "seconds": 0}
-                faults = done[name]["faults"]
-                print(f"{name}: {done[name]['seconds']:.0f} s, {len(faults)} faults", flush=True)
-                for fault in faults:
+                    why = f"{name}: the part ended with exit code {code} and no figures"
+                    nothing = {"seconds": 0.0, "processor": 0.0, "left out": []}
+                    done[name] = {"counts": {}, "faults": [why], **nothing}
+                part = done[name]
+                clock = f"{part['seconds']:.0f} s, {part['processor']:.0f} s of the processor"
+                print(f"{name}: {clock}, {len(part['faults'])} faults", flush=True)
+                for fault in part["faults"]:
                     print(f"    {fault}", flush=True)
     return {name: done[name] for name in names}
 

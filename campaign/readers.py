@@ -38,7 +38,7 @@ import numpy as np
 import torch
 from found import Found, times
 from guard import Trespass, watched
-from mutations import damaged, damaged_json
+from mutations import damaged, damaged_text
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))  # the notebooks' reader
 
@@ -83,7 +83,7 @@ class Reader:
         if draw.random() < 0.6:
             which = draw.choice(list(parts))
             if which in self.text and draw.random() < 0.7:
-                parts[which] = json.dumps(damaged_json(json.loads(parts[which]), draw)).encode()
+                parts[which] = damaged_text(parts[which], draw)
             else:
                 parts[which] = damaged(parts[which], draw)
             return self.pack(parts)
