@@ -349,11 +349,11 @@ def interrupted(seed: int, scale: float, name: str) -> Found:
                 time.sleep(draw.uniform(0, length))
                 process.send_signal(signal.SIGINT)
                 try:
-                    _, told = process.communicate(timeout=60)
+                    _, told = process.communicate(timeout=180)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.communicate()
-                    found.faults.append(f"{what}: it went on for a minute after Ctrl-C")
+                    found.faults.append(f"{what}: it went on for three minutes after Ctrl-C")
                     continue
                 if process.returncode == 0:  # it had ended, or all was done
                     ended = True

@@ -563,7 +563,7 @@ def _safetensors() -> Reader:
             told["sha256"] = hashlib.sha256(contents["mnist-VAE-2.safetensors"]).hexdigest()
             told["entry_sha256"] = released.entry_checksum(told["entry"], told["settings"])
             return {**contents, "mnist-VAE-2.json": json.dumps(told).encode()}
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return contents
 
     return Reader(
@@ -600,7 +600,7 @@ def _checkpoint() -> Reader:
             for name in told["sha256"]:
                 told["sha256"][name] = hashlib.sha256(contents[f"epoch-00003/{name}"]).hexdigest()
             return {**contents, manifest: json.dumps(told).encode()}
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return contents
 
     def right(found: Any) -> bool:

@@ -226,7 +226,7 @@ def read(path: AnyPath) -> Entry:
     path = Path(path)
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise LedgerError(f"{path.name} is not a ledger entry: it is not JSON ({error}).") from None
     entry = Entry.checked(values, path.name)
     name = Path(entry.configuration.entry_name).name
