@@ -17,6 +17,7 @@ import json
 import os
 import resource
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -133,6 +134,8 @@ def main(arguments: list[str] | None = None) -> int:
     seed = secrets.randbelow(10**6) if chosen.seed is None else chosen.seed
     if chosen.part_to is not None:
         return run_part(chosen.parts[0], seed, chosen.scale, chosen.part_to)
+    # in the background a shell has SIGINT ignored, and so would all commands that are begun here
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     print(f"the campaign with seed {seed} at scale {chosen.scale:g}", flush=True)
     start = time.monotonic()
     parts = run_all(chosen.parts or list(PARTS), seed, chosen.scale)

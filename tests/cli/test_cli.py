@@ -309,15 +309,10 @@ def test_a_picture_of_the_right_size_has_one_code_whatever_its_depth(run, tmp_pa
     assert np.array_equal(z, z[:1].repeat(3, 0)) and np.abs(z).max() > 0
 
 
-@pytest.mark.parametrize(
-    ("last", "code", "told"),
-    [("", 0, ""), ("raise KeyboardInterrupt", 130, "tvae: interrupted\n")],
-    ids=["after a command", "a second time"],
-)
-def test_an_interruption_of_the_farewell_changes_nothing(tmp_path, last, code, told):
-    lines = ["import atexit, os, signal"]
-    lines += ["atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))", last]
-    (tmp_path / "late.py").write_text("\n".join(lines))
+def interrupted_by(tmp_path, *lines):
+    """The exit code and the errors of a command that a module interrupts, by a signal to itself."""
+    head = ["import atexit, os, signal", "press = lambda: os.kill(os.getpid(), signal.SIGINT)"]
+    (tmp_path / "late.py").write_text("\n".join([*head, *lines]))
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-m", "tvae.cli", "data", "list"],
@@ -325,7 +320,21 @@ def test_an_interruption_of_the_farewell_changes_nothing(tmp_path, last, code, t
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stderr) == (code, told)
+    return done.returncode, done.stderr
+
+
+def test_an_interruption_of_the_farewell_changes_nothing(tmp_path):
+    assert interrupted_by(tmp_path, "atexit.register(press)") == (0, "")
+
+
+def test_an_interruption_is_one_line_and_a_second_one_changes_nothing(tmp_path):
+    found = interrupted_by(tmp_path, "atexit.register(press)", "press()")
+    assert found == (130, "tvae: interrupted\n")
+
+
+def test_an_import_that_fails_because_it_was_interrupted_is_an_interruption(tmp_path):
+    swallowed = ["try:", "    press()", "except BaseException:", "    raise RecursionError"]
+    assert interrupted_by(tmp_path, *swallowed) == (130, "tvae: interrupted\n")
 
 
 def test_a_released_model_brings_the_sample_along(tmp_path, monkeypatch, capsys):

@@ -57,20 +57,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         top.print_help(sys.stderr)
         return 2
     debug = chosen.debug or os.environ.get("TVAE_DEBUG", "") not in ("", "0")
+    heard: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        heard.append(number)
+        raise KeyboardInterrupt
+
+    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
     try:
         plugins.load()
         code: int = chosen.run(chosen)
         _done(arguments)
         return code
-    except KeyboardInterrupt:
-        _done(arguments)
-        print("tvae: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
-    except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
-        if debug:
+    except (Exception, KeyboardInterrupt) as error:
+        # what an interrupted import leaves fails in other ways than by KeyboardInterrupt
+        if heard or isinstance(error, KeyboardInterrupt):
+            _done(arguments)
+            print("tvae: interrupted", file=sys.stderr)
+            return 130
+        told = (ArithmeticError, LookupError, OSError, TypeError, ValueError)
+        if debug or not isinstance(error, told):
             raise
         text = error.args[0] if isinstance(error, KeyError) and error.args else error
         print(f"tvae: {text}", file=sys.stderr)
