@@ -304,13 +304,13 @@ def _transfer_words(folder: Path) -> list[object]:
 
 
 COMMANDS = {
-    "train": Interrupted(_train_words, lambda at: state(at / "run"), 30),
-    "evaluate": Interrupted(_evaluate_words, _measured, 20),
-    "embed": Interrupted(_embed_words, lambda at: (at / "codes.npy").read_bytes(), 20),
-    "transfer": Interrupted(_transfer_words, lambda at: (at / "turned.png").read_bytes(), 20),
-    "sweep": Interrupted(_sweep_words, lambda at: entries(at / "results"), 15),
+    "train": Interrupted(_train_words, lambda at: state(at / "run"), 20),
+    "evaluate": Interrupted(_evaluate_words, _measured, 15),
+    "embed": Interrupted(_embed_words, lambda at: (at / "codes.npy").read_bytes(), 15),
+    "transfer": Interrupted(_transfer_words, lambda at: (at / "turned.png").read_bytes(), 15),
+    "sweep": Interrupted(_sweep_words, lambda at: entries(at / "results"), 10),
     "sweep on Ray": Interrupted(
-        lambda at: _sweep_words(at, "--engine", "ray"), lambda at: entries(at / "results"), 4
+        lambda at: _sweep_words(at, "--engine", "ray"), lambda at: entries(at / "results"), 3
     ),
 }
 
