@@ -13,12 +13,15 @@ PRESET ?=
 CHAPTER ?=
 URL ?=
 TAG ?=
+# Of the campaign; without SEED one is drawn.
+SEED ?=
+SCALE ?= 1
 
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: help env book site serve execute lint check test bench colab package publish browser
-.PHONY: address clean
+.PHONY: help env book site serve execute lint check test bench campaign colab package publish
+.PHONY: browser address clean
 
 help: ## show this list
 	@echo "The T-VAE book. Two commands suffice: make test, make book."
@@ -27,6 +30,7 @@ help: ## show this list
 	@echo
 	@echo "  make book PRESET=paper            with the settings of the paper (a GPU and the full data)"
 	@echo "  make execute CHAPTER=04_bound     one chapter only"
+	@echo "  make campaign SEED=1 SCALE=0.05   a trial of the campaign, in a few minutes"
 	@echo "  make address URL=https://...      move the repository to another address"
 
 # torch and torchvision in one call, without versions: they have to come from the same place.
@@ -71,6 +75,9 @@ test: lint ## linters, type checker, all tests, and all chapters compared with t
 
 bench: $(BENCH_STAMP) ## measure speeds, beside those of other libraries
 	$(BIN)/python benchmarks/run.py
+
+campaign: $(STAMP) ## kills, bad disks, damaged files, odd users: half an hour (SEED=..., SCALE=...)
+	$(BIN)/python campaign/main.py $(if $(SEED),--seed $(SEED)) --scale $(SCALE)
 
 colab: $(STAMP) ## execute the chapters with the package versions that Colab has
 	$(BIN)/python scripts/colab.py

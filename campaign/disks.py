@@ -15,13 +15,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import tiny
+from found import Found, times
 from kills import state
 
 from tvae.data.download import DownloadError, download
@@ -29,6 +30,8 @@ from tvae.runs import execution, ledger, sweep
 from tvae.training import checkpoints, train
 from tvae.training.checkpoints import SaveError
 from tvae.training.configuration import RunConfig
+
+Case = Callable[[Path, random.Random], list[str]]
 
 
 @contextmanager
@@ -40,6 +43,17 @@ def small_disk(place: Path, size: str) -> Iterator[Path]:
         yield place
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def _can_mount() -> bool:
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return False
+    with tempfile.TemporaryDirectory(prefix="disks-") as place:
+        try:
+            with small_disk(Path(place) / "disk", "1m"):
+                return True
+        except subprocess.CalledProcessError:  # root in a container that may not mount
+            return False
 
 
 def _close(place: Path) -> None:
@@ -230,27 +244,32 @@ def downloads(place: Path, draw: random.Random) -> list[str]:
     return faults
 
 
-def run(seed: int, scale: float = 1.0) -> dict[str, Any]:
-    """All cases; `scale` multiplies how often each comes."""
-    counts: dict[str, int] = {}
-    faults: list[str] = []
-    mounts = os.geteuid() == 0 and sys.platform == "linux"
-    cases = {"full disk": full_disk, "read-only folder": read_only} if mounts else {}
-    cases |= {"vanishing folder": vanishing, "download": downloads}
-    for name, case in cases.items():
-        times = max(1, round((100 if name == "download" else 10) * scale))
-        for number in range(times):
+def _cases(cases: dict[str, tuple[Case, int]], seed: int, scale: float) -> Found:
+    found = Found()
+    for name, (case, often) in cases.items():
+        for number in range(times(often, scale)):
             with tempfile.TemporaryDirectory(prefix="disks-") as place:
                 draw = random.Random(f"{seed}/{name}/{number}")
-                faults += [f"{name} {number}: {what}" for what in case(Path(place), draw)]
-        counts[name] = times
-        print(f"{name}: {times} times, {len(faults)} faults so far", flush=True)
-    return {
-        "disks": counts,
-        "left out": [] if mounts else ["full disk", "read-only folder"],
-        "faults": faults,
+                found.add(name, case(Path(place), draw), number)
+    return found
+
+
+def disks(seed: int, scale: float) -> Found:
+    """Disks that are full, folders that cannot be written to or vanish."""
+    mounted: dict[str, tuple[Case, int]] = {
+        "full disks": (full_disk, 20),
+        "read-only folders": (read_only, 20),
     }
+    if _can_mount():
+        return _cases({**mounted, "vanishing folders": (vanishing, 20)}, seed, scale)
+    found = _cases({"vanishing folders": (vanishing, 20)}, seed, scale)
+    found.left_out += [f"{name} (only root can mount)" for name in mounted]
+    return found
 
 
-if __name__ == "__main__":
-    print(run(int(sys.argv[1]) if sys.argv[1:] else 0, float(sys.argv[2]) if sys.argv[2:] else 0.1))
+def networks(seed: int, scale: float) -> Found:
+    """Downloads from a server that misbehaves."""
+    return _cases({"failing downloads": (downloads, 120)}, seed, scale)
+
+
+PARTS: dict[str, Callable[[int, float], Found]] = {"disks": disks, "networks": networks}

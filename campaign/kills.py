@@ -14,19 +14,22 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tiny
 import torch
 import yaml
+from found import Found, times
+from processes import at_call, begin, command, was_killed
 
 from tvae.files import Busy, locked
-from tvae.runs import execution, ledger, sweep
+from tvae.runs import execution, ledger, measurements, sweep
 from tvae.training import checkpoints, loop, train
 from tvae.training.configuration import RunConfig
 
@@ -51,83 +54,16 @@ SWEEP = {
     "likelihood_images": 5,
 }
 
-
-# --- processes ----------------------------------------------------------------------------------
-
-
-def begin(work: Callable[[], object]) -> int:
-    """Do the work in a process of its own, forked from this one; returns its identity at once."""
-    child = os.fork()
-    if child:
-        return child
-    status = 1
-    try:
-        torch.set_num_threads(1)
-        work()
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def was_killed(child: int) -> bool:
-    """Wait for a process; whether it was killed. Any other failure is an error here."""
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-        return True
-    if os.waitstatus_to_exitcode(status):
-        raise RuntimeError("a run failed by itself")
-    return False
-
-
-def at_call(owner: Any, name: str, count: int, work: Callable[[], object]) -> Callable[[], object]:
-    """The work, with the process killing itself at the `count`-th call of `owner.name`."""
-
-    def prepared() -> object:
-        real, calls = getattr(owner, name), 0
-
-        def call(*arguments: Any, **options: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == count:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments, **options)
-
-        setattr(owner, name, call)
-        return work()
-
-    return prepared
-
-
-#: Where a process may kill itself: the calls that saving and publishing consist of.
-PLACES = (
-    (os, "fsync", 30),
-    (os, "rename", 6),
+#: Where a process may kill itself, and at which call at most: what saving and publishing consist of.
+SAVING = ((os, "fsync", 30), (os, "rename", 6), (shutil, "rmtree", 4))
+TRAINING = ((checkpoints, "read", 1), (loop.Loop, "batch", 20))
+MEASURING = (
+    (measurements, "model_metrics", 1),
+    (measurements, "further_metrics", 1),
+    (ledger, "write", 1),
     (os, "replace", 4),
-    (shutil, "rmtree", 4),
-    (checkpoints, "read", 1),
-    (loop.Loop, "batch", 6),
 )
-
-
-def harass(work: Callable[[], object], attempts: int, length: float, draw: random.Random) -> int:
-    """Begin the work again and again, kill it each time, then let it end; returns the kills.
-
-    Half of the kills come from outside, after any part of the `length` that the work takes
-    undisturbed; half at a call that saving consists of.
-    """
-    kills = 0
-    for _ in range(attempts):
-        if draw.random() < 0.5:
-            child = begin(work)
-            time.sleep(draw.uniform(0, length))
-            os.kill(child, signal.SIGKILL)
-        else:
-            owner, name, most = draw.choice(PLACES)
-            child = begin(at_call(owner, name, draw.randint(1, most), work))
-        kills += was_killed(child)
-    if was_killed(begin(work)):
-        raise RuntimeError("nobody killed this run")
-    return kills
+MOST = 5  # kills of one run, which is then left to end
 
 
 # --- what has to be the same --------------------------------------------------------------------
@@ -175,145 +111,213 @@ def left_behind(folder: Path) -> list[str]:
     return found
 
 
-# --- the parts ----------------------------------------------------------------------------------
+# --- one run after another ----------------------------------------------------------------------
 
 
-def training(place: Path, attempts: int, draw: random.Random) -> tuple[int, list[str]]:
+@dataclass(frozen=True)
+class Work:
+    """Something to be killed: `make` it in a folder, and say what it `ends` with there.
+
+    `make` gets a function to call when that begins which the kills from outside are meant for.
+    """
+
+    name: str
+    make: Callable[[Path, Callable[[], object]], object]
+    ends: Callable[[Path], Any]
+    places: Mapping[str, tuple[tuple[Any, str, int], ...]]  # of calls, by what they are part of
+    outside: str  # what kills from outside fall into
+
+
+def _from_outside(work: Callable[[Callable[[], object]], object], seconds: float) -> bool:
+    """Begin the work and kill it so many seconds after it has said that it has come to the point."""
+    reading, writing = os.pipe()
+    child = begin(lambda: work(lambda: os.write(writing, b".")))
+    os.close(writing)
+    os.read(reading, 1)  # a byte, or the end if it never came to the point
+    os.close(reading)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)  # perhaps it has ended, but nobody has waited for it yet
+    return was_killed(child)
+
+
+def harass(work: Work, place: Path, wanted: int, draw: random.Random, found: Found) -> None:
+    """Begin the work again and again until it was killed so often, and compare what it ends with.
+
+    Half of the kills come from outside, after any part of the time that it takes undisturbed; half
+    at a call that it consists of.
+    """
+    began: list[float] = []
+    alone = place / "alone"
+
+    def watched(folder: Path) -> object:
+        return work.make(folder, lambda: began.append(time.monotonic()))
+
+    watched(alone)
+    length = time.monotonic() - began[0]
+    expected, kills, rounds = work.ends(alone), 0, 0
+    while kills < wanted and rounds < 5 * wanted:
+        rounds += 1
+        folder, alive = place / str(rounds), True
+        make = partial(work.make, folder)
+        whole = partial(make, _nothing)
+        for _ in range(min(MOST, wanted - kills)):
+            if draw.random() < 0.5:
+                what, killed = work.outside, _from_outside(make, draw.uniform(0, length))
+            else:
+                what = draw.choice(sorted(work.places))
+                owner, name, most = draw.choice(work.places[what])
+                at = draw.randint(1, most)
+                killed = was_killed(begin(at_call(owner, name, at, whole)))
+            if not killed:
+                alive = False  # it has come to its end
+                break
+            kills += 1
+            found.counts[what] += 1
+        if alive and was_killed(begin(whole)):
+            raise RuntimeError("nobody killed this run")
+        if work.ends(folder) != expected:
+            found.faults.append(f"{work.name}: another result after kills than without")
+        found.faults += [f"{work.name}: {what}" for what in left_behind(folder)]
+        shutil.rmtree(folder)
+    if kills < wanted:
+        found.faults.append(f"{work.name}: only {kills} kills in {rounds} rounds")
+
+
+def _nothing() -> None:
+    pass
+
+
+def training(seed: int, scale: float) -> Found:
     """Training and saving, for all models."""
-    images, kills, faults = tiny.tiny("train"), 0, []
+    images, found = tiny.tiny("train"), Found()
+    torch.set_num_threads(1)
     for settings in MODELS:
         config = RunConfig.from_preset(
             "tiny", d=4, epochs=6, halve_every=2, batch_size=10, seed=3, **settings
         )
         name = "-".join(str(value) for value in settings.values())
 
-        def work(folder: Path, config: RunConfig = config) -> None:
+        def make(folder: Path, begins: Callable[[], object], config: RunConfig = config) -> None:
+            begins()
             train(config, images, folder=folder, device="cpu", progress=False)
 
-        alone, harassed = place / f"{name}-alone", place / f"{name}-harassed"
-        start = time.monotonic()
-        was_killed(begin(lambda work=work, alone=alone: work(alone)))
-        length = time.monotonic() - start
-        kills += harass(lambda work=work, to=harassed: work(to), attempts, length, draw)
-        if state(alone) != state(harassed):
-            faults.append(f"{name}: another result after kills than without")
-        faults += [f"{name}: {what}" for what in left_behind(harassed)]
-    return kills, faults
+        places = {"SIGKILLs while training": TRAINING, "SIGKILLs while saving": SAVING}
+        work = Work(name, make, state, places, "SIGKILLs while training")
+        with tempfile.TemporaryDirectory(prefix="kills-") as place:
+            draw = random.Random(f"{seed}/kills/{name}")
+            harass(work, Path(place), times(14, scale), draw, found)
+    return found
 
 
-def measuring(place: Path, attempts: int, draw: random.Random) -> tuple[int, list[str]]:
+def measuring(seed: int, scale: float) -> Found:
     """Whole runs with their measurements and the ledger."""
-    kills, faults = 0, []
-    for job in sweep.expand({**SWEEP, "seeds": [0]}):
+    found = Found()
+    torch.set_num_threads(1)
+    models = {**SWEEP, "epochs": 2, "models": ["tvae", "vae", "pca"], "seeds": [0]}
+    for job in sweep.expand(models):
 
-        def work(folder: Path, job: sweep.Job = job) -> None:
-            execution.execute(job, results=folder / "results", runs=folder / "runs", device="cpu")
+        def make(folder: Path, begins: Callable[[], object], job: sweep.Job = job) -> None:
+            def notify(event: Mapping[str, Any]) -> None:
+                if event["event"] == "evaluating":
+                    begins()
 
-        alone, harassed = place / f"{job.name}-alone", place / f"{job.name}-harassed"
-        start = time.monotonic()
-        was_killed(begin(lambda work=work, alone=alone: work(alone)))
-        length = time.monotonic() - start
-        kills += harass(lambda work=work, to=harassed: work(to), attempts, length, draw)
-        if entries(alone / "results") != entries(harassed / "results"):
-            faults.append(f"{job.name}: another entry after kills than without")
-        faults += [f"{job.name}: {what}" for what in left_behind(harassed)]
-    return kills, faults
+            execution.execute(
+                job, results=folder / "results", runs=folder / "runs", device="cpu", notify=notify
+            )
+
+        what = "SIGKILLs while measuring"
+        work = Work(job.name, make, lambda at: entries(at / "results"), {what: MEASURING}, what)
+        with tempfile.TemporaryDirectory(prefix="kills-") as place:
+            draw = random.Random(f"{seed}/kills/{job.name}")
+            harass(work, Path(place), times(16, scale), draw, found)
+    return found
 
 
-def _command(folder: Path, engine: str) -> list[str]:
+# --- sweeps -------------------------------------------------------------------------------------
+
+
+def _sweep(folder: Path, engine: str) -> subprocess.Popen[str]:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "sweep.yaml").write_text(yaml.safe_dump(SWEEP))
-    command = [sys.executable, "-m", "tvae.cli", "sweep", str(folder / "sweep.yaml")]
-    command += ["--results", str(folder / "results"), "--runs", str(folder / "runs")]
-    return [*command, *(["--engine", "ray"] if engine == "ray" else ["--jobs", "2"])]
+    file = folder / "sweep.yaml"
+    file.write_text(yaml.safe_dump(SWEEP))
+    engine_options = ["--engine", "ray"] if engine == "ray" else ["--jobs", "2"]
+    places = ["--results", folder / "results", "--runs", folder / "runs"]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return command("sweep", file, *places, *engine_options, **quiet)
 
 
 def _workers(folder: Path, driver: int, engine: str) -> list[int]:
     """The processes that make runs at this moment."""
-    if engine == "ray":
-        found = []
-        for path in (folder / "runs" / "events").glob("**/*.jsonl"):
-            events = [
-                json.loads(line)
-                for line in path.read_text().splitlines(keepends=True)
-                if line[-1:] == "\n"
-            ]
-            begun = [event["pid"] for event in events if event["event"] == "start"]
-            found += begun[-1:] if not (folder / "results" / f"{path.stem}.json").exists() else []
-    else:
+    if engine == "local":
         listed = Path(f"/proc/{driver}/task/{driver}/children")
         found = [int(pid) for pid in listed.read_text().split()] if listed.exists() else []
-    return [pid for pid in found if Path(f"/proc/{pid}").exists()]
+        return [pid for pid in found if b"tvae.runs.worker" in _command_line(pid)]
+    found = []
+    for path in (folder / "runs" / "events").glob("**/*.jsonl"):
+        lines = path.read_text().splitlines(keepends=True)
+        events = [json.loads(line) for line in lines if line[-1:] == "\n"]
+        begun = [event["pid"] for event in events if event["event"] == "start"]
+        found += begun[-1:] if not (folder / "results" / f"{path.stem}.json").exists() else []
+    # the number of a process that is gone may belong to somebody else by now
+    return [pid for pid in found if b"ray::" in _command_line(pid)]
 
 
-def sweeping(
-    place: Path, wanted: int, draw: random.Random, engine: str = "local"
-) -> tuple[int, list[str]]:
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def sweeping(seed: int, scale: float, engine: str = "local") -> Found:
     """A sweep whose workers and driver are killed, and which is begun again until all is done."""
-    environment = {**os.environ, "TVAE_PLUGINS": "tiny", "PYTHONPATH": str(Path(__file__).parent)}
-    environment["OMP_NUM_THREADS"] = "1"
-    options: dict[str, Any] = {
-        "stdout": subprocess.DEVNULL,
-        "stderr": subprocess.DEVNULL,
-        "env": environment,
-    }
-    alone = place / f"{engine}-alone"
-    start = time.monotonic()
-    subprocess.run(_command(alone, engine), check=True, **options)
-    length = time.monotonic() - start
-    kills, faults, rounds = 0, [], 0
-    while kills < wanted and rounds < 20 * wanted:
-        rounds += 1
-        harassed = place / f"{engine}-{rounds}"
-        for _ in range(3):  # begun three times, killed in between
-            driver = subprocess.Popen(_command(harassed, engine), **options)
-            end = time.monotonic() + draw.uniform(0.2, 1.0) * length
-            while time.monotonic() < end and driver.poll() is None:
-                time.sleep(draw.uniform(0, 0.3 * length))
-                working = _workers(harassed, driver.pid, engine)
-                if working and draw.random() < 0.5:
-                    try:
-                        os.kill(draw.choice(working), signal.SIGKILL)
-                        kills += 1
-                    except ProcessLookupError:
-                        pass
-            if driver.poll() is None:
-                driver.kill()
-                kills += 1
-            driver.wait()
-        for _ in range(5):  # another process may still hold a run: the next call makes it
-            subprocess.run(_command(harassed, engine), check=False, **options)
-            if entries(harassed / "results") == entries(alone / "results"):
-                break
-            time.sleep(2)
-        else:
-            faults.append(
-                f"{engine} sweep, round {rounds}: not the entries of an undisturbed sweep"
-            )
-        faults += [f"{engine} sweep, round {rounds}: {what}" for what in left_behind(harassed)]
-        shutil.rmtree(harassed)
-    return kills, faults
+    found, wanted = Found(), times(40 if engine == "local" else 24, scale)
+    draw = random.Random(f"{seed}/kills/{engine}")
+    on = " on Ray" if engine == "ray" else ""
+    a_worker, the_sweep = f"SIGKILLs of a sweep's worker{on}", f"SIGKILLs of a sweep{on}"
+    with tempfile.TemporaryDirectory(prefix="kills-") as place:
+        alone, rounds = Path(place) / "alone", 0
+        start = time.monotonic()
+        if _sweep(alone, engine).wait():
+            found.faults.append(f"a sweep{on} failed by itself")
+            return found
+        length, expected = time.monotonic() - start, entries(alone / "results")
+        while found.counts.total() < wanted and rounds < 5 * wanted:
+            rounds += 1
+            harassed = Path(place) / str(rounds)
+            for _ in range(3):  # begun three times, killed in between
+                driver = _sweep(harassed, engine)
+                end = time.monotonic() + draw.uniform(0.2, 1.0) * length
+                while time.monotonic() < end and driver.poll() is None:
+                    time.sleep(draw.uniform(0, 0.3 * length))
+                    working = _workers(harassed, driver.pid, engine)
+                    if working and draw.random() < 0.5:
+                        try:
+                            os.kill(draw.choice(working), signal.SIGKILL)
+                            found.counts[a_worker] += 1
+                        except ProcessLookupError:
+                            pass
+                if driver.poll() is None:
+                    driver.kill()
+                    found.counts[the_sweep] += 1
+                driver.wait()
+            for _ in range(5):  # another process may still hold a run: the next call makes it
+                _sweep(harassed, engine).wait()
+                if entries(harassed / "results") == expected:
+                    break
+                time.sleep(2)
+            else:
+                found.faults.append(
+                    f"sweep{on}, round {rounds}: not the entries of an undisturbed one"
+                )
+            found.faults += [f"sweep{on}, round {rounds}: {x}" for x in left_behind(harassed)]
+            shutil.rmtree(harassed)
+    return found
 
 
-def run(seed: int, scale: float = 1.0) -> dict[str, Any]:
-    """All parts; `scale` multiplies the number of kills (1: at least 200)."""
-    draw, counts, faults = random.Random(f"{seed}/kills"), {}, []
-    with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-        place = Path(folder)
-        few, some = max(1, round(14 * scale)), max(1, round(20 * scale))
-        for name, part in {
-            "training and saving": lambda at: training(at, few, draw),
-            "measuring": lambda at: measuring(at, some, draw),
-            "local sweep": lambda at: sweeping(at, some, draw),
-            "Ray sweep": lambda at: sweeping(at, max(1, some // 2), draw, "ray"),
-        }.items():
-            at = place / str(len(counts))
-            at.mkdir()
-            counts[name], found = part(at)
-            faults += found
-            print(f"{name}: {counts[name]} kills, {len(found)} faults", flush=True)
-    return {"kills": counts, "faults": faults}
-
-
-if __name__ == "__main__":
-    print(run(int(sys.argv[1]) if sys.argv[1:] else 0, float(sys.argv[2]) if sys.argv[2:] else 0.2))
+PARTS: dict[str, Callable[[int, float], Found]] = {
+    "kills, training": training,
+    "kills, measuring": measuring,
+    "kills, sweep": sweeping,
+    "kills, Ray": partial(sweeping, engine="ray"),
+}

@@ -8,8 +8,6 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["damaged", "damaged_json"]
-
 _NUMBERS = (
     0,
     1,
@@ -28,6 +26,7 @@ _VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 10**12, 10**400, 0.5, -0.0, 1e308, "", "x", "../../x", "é" * 40,
     "0" * 5000, [], {}, [[]], [None], {"": None}, {"a": {"b": {}}}, ["x"] * 50,
 )  # fmt: skip
+_DEEP = "<deep>"  # stands for brackets within brackets, see `damaged_text`
 
 
 def _flip(data: bytearray, draw: random.Random) -> None:
@@ -94,10 +93,9 @@ def damaged_json(value: Any, draw: random.Random) -> Any:
     """A copy of nested lists and dictionaries in which one to three places hold something else."""
     value = copy.deepcopy(value)
     for _ in range(draw.choice((1, 1, 2, 3))):
-        places: list[tuple[Any, Any]] = []
-        _places(value, places)
+        places = _places(value)
         if not places:
-            return draw.choice(_VALUES)
+            return copy.deepcopy(draw.choice(_VALUES))
         holder, key = draw.choice(places)
         chance = draw.random()
         if chance < 0.15:
@@ -109,19 +107,28 @@ def damaged_json(value: Any, draw: random.Random) -> Any:
             if elsewhere in other if isinstance(other, dict) else elsewhere < len(other):
                 holder[key] = copy.deepcopy(other[elsewhere])
         elif chance < 0.37:
-            holder[key] = _deep(draw.choice((100, 3000)))
+            holder[key] = _DEEP
         else:
-            holder[key] = draw.choice(_VALUES)
+            holder[key] = copy.deepcopy(draw.choice(_VALUES))
     return value
 
 
-def _places(value: Any, found: list[tuple[Any, Any]]) -> None:
-    pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, inner in list(pairs)[:200]:
-        found.append((value, key))
-        if isinstance(inner, (dict, list)):
-            _places(inner, found)
+def damaged_text(content: bytes, draw: random.Random) -> bytes:
+    """JSON with other values in one to three places, now and then nested deeper than Python minds."""
+    text = json.dumps(damaged_json(json.loads(content), draw))
+    depth = draw.choice((100, 3000, 100_000))
+    return text.replace(json.dumps(_DEEP), "[" * depth + "]" * depth).encode()
 
 
-def _deep(depth: int) -> Any:
-    return json.loads("[" * min(depth, 900) + "]" * min(depth, 900))
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    """All places of nested lists and dictionaries: what holds something, and its key there."""
+    found: list[tuple[Any, Any]] = []
+    inside = [value]
+    while inside:
+        holder = inside.pop()
+        if isinstance(holder, (dict, list)):
+            pairs = holder.items() if isinstance(holder, dict) else enumerate(holder)
+            for key, inner in list(pairs)[:200]:
+                found.append((holder, key))
+                inside.append(inner)
+    return found

@@ -1,7 +1,8 @@
 """Damaged files for every reader: a clean error or a right answer, in bounded time and memory.
 
-A clean error is a ValueError or an OSError whose one sentence names the file or the folder. Each input
-is made from the campaign's seed, the reader's name and a number, so that a fault can be made again:
+A clean error is a ValueError or an OSError whose one sentence names the file or the folder. What a
+reader may not do in any case, `guard.py` watches. Each input is made from the campaign's seed, the
+reader's name and a number, so that a fault can be made again:
 
     python campaign/readers.py npz --seed 3 --input 4711
 """
@@ -13,32 +14,41 @@ import gzip
 import hashlib
 import io
 import json
+import mmap
 import os
-import pickle
 import random
 import resource
 import signal
 import struct
 import sys
 import tempfile
+import time
 import traceback
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from mutations import damaged, damaged_json
+from found import Found, times
+from guard import Trespass, watched
+from mutations import damaged, damaged_text
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))  # the notebooks' reader
 
-SECONDS = 10.0  # that one input may take
-MEMORY = 2 * 2**30  # bytes that a reader may take beyond what the process has
+SECONDS = 10.0  # of the processor that one input may take
+PATIENCE = 120.0  # on the clock, after which a process that does not move is killed
+MEMORY = 2**30  # bytes that a reader may take beyond what the process has
+ADDRESSES = (
+    6 * 2**30
+)  # that it may ask for, most of them never touched: MATLAB's sizes go up to 2^32
+INPUTS = 7000  # for each reader at scale 1: more than 100,000 in all
 
 Parts = dict[str, bytes]
 
@@ -73,7 +83,7 @@ class Reader:
         if draw.random() < 0.6:
             which = draw.choice(list(parts))
             if which in self.text and draw.random() < 0.7:
-                parts[which] = json.dumps(damaged_json(json.loads(parts[which]), draw)).encode()
+                parts[which] = damaged_text(parts[which], draw)
             else:
                 parts[which] = damaged(parts[which], draw)
             return self.pack(parts)
@@ -101,19 +111,33 @@ class TooSlow(BaseException):
 
 
 @contextmanager
-def _limits():
+def _limits() -> Iterator[None]:
     def ring(*_: Any) -> None:
         raise TooSlow
 
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    before = signal.signal(signal.SIGALRM, ring)
-    resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, hard))
+    before = signal.signal(signal.SIGPROF, ring)
+    resource.setrlimit(resource.RLIMIT_AS, (held + ADDRESSES, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGPROF, before)
+
+
+def _most_memory() -> int:
+    """The bytes that this process had in memory when it had most."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _for_want_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that it came from, is that of the limit."""
+    while error is not None:
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def outcome(reader: Reader, folder: Path, files: Parts) -> str:
@@ -125,40 +149,52 @@ def outcome(reader: Reader, folder: Path, files: Parts) -> str:
             path.write_bytes(files[name])
         else:
             path.unlink(missing_ok=True)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    trespasses: list[str] = []
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
-        found = reader.read(folder)
+        with watched(folder) as trespasses:
+            found = reader.read(folder)
+        result = "answer" if reader.right(found) else f"a wrong answer: {str(found)[:150]}"
     except (ValueError, OSError) as error:
-        told = str(error)
-        if isinstance(error, (json.JSONDecodeError, UnicodeError)) or type(error) is OSError:
-            return f"{type(error).__name__} from below: {told[:150]}"
-        own = type(error).__module__.startswith("tvae.")  # whoever calls has named the file
-        if (
-            not own
-            and folder.name not in told
-            and not any(Path(name).name in told for name in files)
-        ):
-            return f"{type(error).__name__} that does not name the file: {told[:150]}"
-        return "error"
+        result = _judged(error, folder, files, reader.parts)
     except TooSlow:
-        return f"longer than {SECONDS:.0f} seconds"
-    except Exception as error:
+        result = f"longer than {SECONDS:.0f} seconds"
+    except (Exception, Trespass) as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
-        return f"{type(error).__name__} at {where}: {str(error)[:150]}"
+        result = f"{type(error).__name__} at {where}: {str(error)[:150]}"
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    return "answer" if reader.right(found) else f"a wrong answer: {str(found)[:150]}"
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return f"what no reader may do: {trespasses[0]}" if trespasses else result
+
+
+def _judged(error: ValueError | OSError, folder: Path, files: Parts, members: Parts) -> str:
+    """Whether an error is a clean one."""
+    told = str(error)
+    if _for_want_of_memory(error):
+        return f"asks for more than {ADDRESSES >> 30} GB: {told[:150]}"
+    if isinstance(error, (json.JSONDecodeError, UnicodeError)) or type(error) is OSError:
+        return f"{type(error).__name__} from below: {told[:150]}"
+    own = type(error).__module__.startswith("tvae.")  # whoever calls has named the file
+    names = {folder.name, *(Path(name).name for name in {*files, *members})}
+    if not own and not any(name in told for name in names):
+        return f"{type(error).__name__} that does not name the file: {told[:150]}"
+    return "error"
 
 
 def work(reader: Reader, seed: int, numbers: range, folder: Path, progress: Any = None) -> Count:
     """All inputs of these numbers, one after the other, in this process."""
-    count, seen = Counter[str](), {}
+    count, seen = Counter[str](), dict[str, tuple[int, str]]()
+    limit = _most_memory() + MEMORY
     with _limits():
         for number in numbers:
             if progress is not None:
                 progress[:8] = struct.pack("q", number)
-            found = outcome(reader, folder, reader.files(seed, number))
+            files = reader.files(seed, number)
+            found = outcome(reader, folder, files)
+            if _most_memory() > limit:
+                found = f"took {(_most_memory() - limit + MEMORY) >> 20} MB"
+                limit = _most_memory() + MEMORY  # told once, and then only of what takes still more
             count[found if found in ("error", "answer") else "fault"] += 1
             if found not in ("error", "answer"):
                 seen.setdefault(found.partition(":")[0], (number, found))
@@ -166,53 +202,56 @@ def work(reader: Reader, seed: int, numbers: range, folder: Path, progress: Any 
     return Count(len(numbers), count["error"], count["answer"], faults)
 
 
-def run(reader: Reader, seed: int, inputs: int, workers: int = 2) -> Count:
-    """The inputs shared out among processes; one that dies is a fault, and its place is taken."""
-    import mmap
-
-    total = Count()
+def run(reader: Reader, seed: int, inputs: int) -> Count:
+    """The inputs in a process of their own; if it dies or hangs, that is a fault, and another goes on."""
+    total, numbers = Count(), range(inputs)
     with tempfile.TemporaryDirectory(prefix="campaign-", dir=_memory()) as place:
-        shares = [range(k, inputs, workers) for k in range(workers)]
-        jobs = {}
-
-        def start(share: range) -> None:
-            folder = Path(place) / f"w{share.start}-{len(share)}"
-            back = open(folder.with_suffix(".count"), "wb+")  # noqa: SIM115
-            folder.mkdir()
-            at = mmap.mmap(-1, 8)
+        sound = outcome(reader, _made(Path(place) / "sound"), reader.pack(dict(reader.parts)))
+        if sound != "answer":
+            total.faults.append(f"{reader.name}, undamaged: {sound}")
+        while numbers and len(total.faults) < 20:
+            folder = _made(Path(place) / f"from-{numbers.start}")
+            back, at = folder.with_suffix(".count"), mmap.mmap(-1, 8)
             child = os.fork()
             if child == 0:
                 try:
                     torch.set_num_threads(1)
-                    devnull = os.open(os.devnull, os.O_WRONLY)
-                    os.dup2(devnull, 2)
-                    pickle.dump(work(reader, seed, share, folder, at), back)
-                    back.flush()
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                    found = work(reader, seed, numbers, folder, at)
+                    back.write_text(json.dumps(asdict(found)))
                     os._exit(0)
                 finally:
                     os._exit(1)
-            jobs[child] = share, back, at
-
-        for share in shares:
-            if share:
-                start(share)
-        while jobs:
-            child, status = os.wait()
-            share, back, at = jobs.pop(child)
+            status = _wait(child, at)
             if status == 0:
-                back.seek(0)
-                found = pickle.load(back)  # our own, from the process that we have forked
-                total.inputs += found.inputs
-                total.errors += found.errors
-                total.answers += found.answers
-                total.faults += found.faults
-                continue
-            number = struct.unpack("q", at[:8])[0]
-            total.faults.append(f"{reader.name}, input {number}: the process died ({status})")
-            total.inputs += len(range(share.start, number + 1, share.step))
-            if len(total.faults) < 20 and number + share.step < share.stop:
-                start(range(number + share.step, share.stop, share.step))
+                found = Count(**json.loads(back.read_text()))
+                for name in ("inputs", "errors", "answers", "faults"):
+                    setattr(total, name, getattr(total, name) + getattr(found, name))
+                break
+            last = struct.unpack("q", at[:8])[0]
+            total.faults.append(f"{reader.name}, input {last}: the process died ({status})")
+            total.inputs += last + 1 - numbers.start
+            numbers = range(last + 1, inputs)
     return total
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def _wait(child: int, at: mmap.mmap) -> int:
+    """The status with which a process ended; one that stays at one input for too long is killed."""
+    last, since = at[:8], time.monotonic()
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        if at[:8] != last:
+            last, since = at[:8], time.monotonic()
+        elif time.monotonic() - since > PATIENCE:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 def _memory() -> str | None:
@@ -247,11 +286,36 @@ def _png_bomb(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
+def _with_checksums(content: bytes) -> bytes:
+    """A PNG whose chunks have the checksums of what they hold, as far as it can be followed."""
+    data, at = bytearray(content), 8
+    while at + 12 <= len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        end = at + 8 + length
+        if end + 4 > len(data):
+            break
+        data[end : end + 4] = struct.pack(">I", zlib.crc32(data[at + 4 : end]))
+        at = end + 4
+    return bytes(data)
+
+
 def _zipped(members: Mapping[str, bytes]) -> bytes:
     with io.BytesIO() as buffer:
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in members.items():
                 archive.writestr(name, content)
+        return buffer.getvalue()
+
+
+def _zip_bomb(name: str, size: int) -> bytes:
+    """An archive of a few megabytes whose member unpacks to so many bytes."""
+    with io.BytesIO() as buffer:
+        with (
+            zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+            archive.open(name, "w", force_zip64=True) as member,
+        ):
+            for _ in range(size >> 24):
+                member.write(bytes(2**24))
         return buffer.getvalue()
 
 
@@ -351,6 +415,52 @@ def _mat() -> Reader:
     )
 
 
+def _mat_zip() -> Reader:
+    from tvae.data import affnist_mat
+
+    parts = _mat().parts
+
+    def pack(contents: Parts) -> Parts:
+        return {"test.zip": _zipped(contents)}
+
+    def read(folder: Path) -> Any:
+        return list(affnist_mat.read_chunks("test", path=folder / "test.zip"))
+
+    outside = pack({f"../../{name}": content for name, content in parts.items()})
+    large = {"test.zip": _zip_bomb("1.mat", 2**31)}
+    return Reader(
+        "zip of mat",
+        parts,
+        read,
+        lambda found: all(map(_is_dataset, found)),
+        pack,
+        (outside, large),
+    )
+
+
+def _drawings_zip() -> Reader:
+    from tvae.data import omniglot
+
+    folder = "images_background/Greek/character01/"
+    drawings = 255 * (_images(20, 105, 105) > 9).astype(np.uint8)
+    parts = {f"{folder}0001_{k:02}.png": _picture(x, "png") for k, x in enumerate(drawings, 1)}
+
+    def pack(contents: Parts) -> Parts:
+        members = {name: _with_checksums(data) for name, data in contents.items()}
+        return {"omniglot-py/images_background.zip": _zipped(members)}
+
+    first = next(iter(parts))
+    outside = pack({**parts, "images_background/../../escaped.png": parts[first]})
+    return Reader(
+        "zip of drawings",
+        parts,
+        lambda root: omniglot.load("train", source="torchvision", root=root),
+        _is_dataset,
+        pack,
+        (pack({**parts, first: _png_bomb(20_000)}), outside),
+    )
+
+
 def _zip() -> Reader:
     from tvae.data import portraits
 
@@ -369,9 +479,9 @@ def _zip() -> Reader:
         }
 
     bomb = pack({**parts, chosen[0]: _png_bomb(20_000)})
-    large = pack({**parts, chosen[0]: bytes(2**32 - 2**20)[: 2**29]})
+    large = {**pack(parts), "faces-open/faces_open_rgb96_jpg.zip": _zip_bomb(chosen[0], 2**31)}
     return Reader(
-        "zip",
+        "zip of photographs",
         parts,
         lambda folder: portraits.load("train", root=folder),
         _is_dataset,
@@ -389,6 +499,7 @@ def _png() -> Reader:
         parts,
         lambda folder: read_images(str(folder), (1, 28, 28)),
         lambda found: tuple(found.shape[1:]) == (1, 28, 28),
+        lambda contents: {name: _with_checksums(data) for name, data in contents.items()},
         bombs=({**parts, "1.png": _png_bomb(20_000)}, {**parts, "1.png": _png_bomb(9_000)}),
     )
 
@@ -452,7 +563,7 @@ def _safetensors() -> Reader:
             told["sha256"] = hashlib.sha256(contents["mnist-VAE-2.safetensors"]).hexdigest()
             told["entry_sha256"] = released.entry_checksum(told["entry"], told["settings"])
             return {**contents, "mnist-VAE-2.json": json.dumps(told).encode()}
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return contents
 
     return Reader(
@@ -489,7 +600,7 @@ def _checkpoint() -> Reader:
             for name in told["sha256"]:
                 told["sha256"][name] = hashlib.sha256(contents[f"epoch-00003/{name}"]).hexdigest()
             return {**contents, manifest: json.dumps(told).encode()}
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return contents
 
     def right(found: Any) -> bool:
@@ -573,7 +684,9 @@ READERS: dict[str, Callable[[], Reader]] = {
     "npz": _npz,
     "npy": _npy,
     "mat": _mat,
-    "zip": _zip,
+    "zip of mat": _mat_zip,
+    "zip of drawings": _drawings_zip,
+    "zip of photographs": _zip,
     "PNG folder": _png,
     "JPEG folder": _jpeg,
     "safetensors": _safetensors,
@@ -584,8 +697,19 @@ READERS: dict[str, Callable[[], Reader]] = {
 }
 
 
+def damaged_files(seed: int, scale: float, name: str) -> Found:
+    """The part of the campaign for one reader."""
+    count = run(READERS[name](), seed, times(INPUTS, scale))
+    return Found(Counter({f"damaged files: {name}": count.inputs}), count.faults)
+
+
+PARTS: dict[str, Callable[[int, float], Found]] = {
+    f"damaged files, {name}": partial(damaged_files, name=name) for name in READERS
+}
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("readers", nargs="*", default=list(READERS), help=", ".join(READERS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--inputs", type=int, default=2000, help="for each reader")

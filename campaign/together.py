@@ -5,18 +5,21 @@ One waits, or is refused in a sentence; nothing is damaged.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tiny
 import yaml
-from kills import SWEEP, begin, entries, left_behind, state, was_killed
+from found import Found, times
+from kills import SWEEP, entries, left_behind, state
+from processes import begin, command, was_killed
 
 from tvae.runs.trained import load
 from tvae.training import train
@@ -24,46 +27,54 @@ from tvae.training.checkpoints import CheckpointError
 from tvae.training.configuration import RunConfig
 
 
-def _config(seed: int) -> RunConfig:
-    return RunConfig.from_preset("tiny", action="A", d=2, epochs=8, batch_size=10, seed=seed)
+def _config(draw: random.Random, epochs: int = 8) -> RunConfig:
+    seed = draw.randint(0, 9)
+    return RunConfig.from_preset("tiny", action="A", d=2, epochs=epochs, batch_size=10, seed=seed)
+
+
+def _train(config: RunConfig, folder: Path) -> None:
+    train(config, tiny.tiny("train"), folder=folder, device="cpu", progress=False)
 
 
 def one_folder(place: Path, draw: random.Random) -> list[str]:
-    """Two trainings of the same run into one folder, the second a little later."""
-    images, config, faults = tiny.tiny("train"), _config(draw.randint(0, 9)), []
-    train(config, images, folder=place / "alone", device="cpu", progress=False)
+    """Two trainings into one folder, the second a little later, of the same run or of another."""
+    first = _config(draw)
+    second = first if draw.random() < 0.7 else _config(draw, epochs=first.epochs + 1)
+    _train(first, place / "alone")
 
-    def work() -> None:
-        (place / f"told-{os.getpid()}").touch()
+    def work(config: RunConfig) -> None:
         try:
-            train(config, images, folder=place / "run", device="cpu", progress=False)
+            _train(config, place / "run")
         except CheckpointError as error:
             (place / f"told-{os.getpid()}").write_text(str(error))
 
-    first = begin(work)
+    children = [begin(lambda: work(first))]
+    while second is not first and not (place / "run" / ".lock").exists():
+        time.sleep(0.001)  # which of two different runs comes first is not for chance to say
     time.sleep(draw.uniform(0, 0.5))
-    second = begin(work)
-    was_killed(first)
-    was_killed(second)
-    told = [path.read_text() for path in place.glob("told-*") if path.stat().st_size]
+    children.append(begin(lambda: work(second)))
+    for child in children:
+        was_killed(child)
+    told, faults = [path.read_text() for path in place.glob("told-*")], []
     # none is refused if the second came when the first had ended: it finds the run complete
-    if len(told) > 1 or any("Another process is training" not in text for text in told):
+    words = ("Another process is training", "is a checkpoint of another run")
+    if len(told) > 1 or any(not any(x in text for x in words) for text in told):
         faults.append(f"refused in other words than meant: {told}")
-    if state(place / "run") != state(place / "alone"):
+    longer = second.epochs > first.epochs and second.seed == first.seed and not told
+    if not longer and state(place / "run") != state(place / "alone"):
         faults.append("another result than that of one training alone")
     return faults + left_behind(place / "run")
 
 
 def watched(place: Path, draw: random.Random) -> list[str]:
     """The newest checkpoint is loaded, again and again, while the training goes on."""
-    images, config = tiny.tiny("train"), _config(draw.randint(0, 9))
-    train(config, images, folder=place / "alone", device="cpu", progress=False)
-    child = begin(lambda: train(config, images, folder=place / "run", device="cpu", progress=False))
-    loaded, faults = 0, []
+    config = _config(draw)
+    _train(config, place / "alone")
+    child = begin(lambda: _train(config, place / "run"))
+    faults = []
     while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         try:
             load(place / "run")
-            loaded += 1
         except ValueError as error:
             # before the first checkpoint there is none
             if not str(error).startswith(("There is no trained run", "There is no run folder")):
@@ -74,47 +85,62 @@ def watched(place: Path, draw: random.Random) -> list[str]:
     return faults
 
 
+def evaluated(place: Path, draw: random.Random) -> list[str]:
+    """`tvae evaluate` of a run whose training goes on."""
+    config, faults = _config(draw, epochs=1000), []
+    child = begin(lambda: _train(config, place / "run"))
+    while not (place / "run" / "epoch-00001").exists():
+        time.sleep(0.01)
+    few = ["--anchors", 50, "--queries", 10, "--likelihood-samples", 2, "--likelihood-images", 2]
+    measured = command("evaluate", place / "run", *few, "--json", place / "measured.json")
+    _, told = measured.communicate()
+    if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+        faults.append("the training ended before its time")
+    os.kill(child, 9)
+    was_killed(child)
+    if measured.returncode or told:
+        faults.append(f"the evaluation ended with {measured.returncode}: {told[-300:]!r}")
+    elif not json.loads((place / "measured.json").read_text())["metrics"]:
+        faults.append("the evaluation brought nothing")
+    return faults
+
+
 def one_ledger(place: Path, draw: random.Random) -> list[str]:
     """Two sweeps of the same runs over one ledger and one folder of runs."""
-    environment = {**os.environ, "TVAE_PLUGINS": "tiny", "PYTHONPATH": str(Path(__file__).parent)}
-    environment["OMP_NUM_THREADS"] = "1"
     (place / "sweep.yaml").write_text(yaml.safe_dump({**SWEEP, "epochs": 5}))
 
-    def command(folder: Path) -> list[str]:
-        words = [sys.executable, "-m", "tvae.cli", "sweep", str(place / "sweep.yaml")]
-        return [*words, "--results", str(folder / "results"), "--runs", str(folder / "runs")]
+    def begun(folder: Path) -> subprocess.Popen[str]:
+        places = ["--results", folder / "results", "--runs", folder / "runs"]
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL}
+        return command("sweep", place / "sweep.yaml", *places, **quiet)
 
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "env": environment}
-    subprocess.run(command(place / "alone"), check=True, **quiet)
-    first = subprocess.Popen(command(place / "both"), **quiet)
+    alone = begun(place / "alone")
+    alone.communicate()
+    first = begun(place / "both")
     time.sleep(draw.uniform(0, 5))
-    second = subprocess.Popen(command(place / "both"), **quiet)
-    codes = first.wait(), second.wait()
-    faults = [] if codes == (0, 0) else [f"two sweeps ended with {codes}"]
+    second = begun(place / "both")
+    told = [process.communicate()[1] for process in (first, second)]
+    codes = alone.returncode, first.returncode, second.returncode
+    faults = [] if codes == (0, 0, 0) else [f"sweeps ended with {codes}: {told}"]
     if entries(place / "both" / "results") != entries(place / "alone" / "results"):
         faults.append("not the entries of one sweep alone")
     return faults + left_behind(place / "both")
 
 
-def run(seed: int, scale: float = 1.0) -> dict[str, Any]:
-    """All cases; `scale` multiplies how often each comes."""
-    counts: dict[str, int] = {}
-    faults: list[str] = []
+def together(seed: int, scale: float) -> Found:
+    """All cases."""
+    found = Found()
     for name, case, often in (
-        ("two trainings, one folder", one_folder, 20),
-        ("loading during training", watched, 10),
-        ("two sweeps, one ledger", one_ledger, 5),
+        ("two trainings into one folder", one_folder, 30),
+        ("models loaded during training", watched, 15),
+        ("evaluations during training", evaluated, 10),
+        ("two sweeps over one ledger", one_ledger, 6),
     ):
-        counts[name] = max(1, round(often * scale))
-        for number in range(counts[name]):
+        for number in range(times(often, scale)):
             with tempfile.TemporaryDirectory(prefix="together-") as place:
                 draw = random.Random(f"{seed}/{name}/{number}")
-                faults += [f"{name} {number}: {what}" for what in case(Path(place), draw)]
-        print(f"{name}: {counts[name]} times, {len(faults)} faults so far", flush=True)
-    return {"together": counts, "faults": faults}
+                found.add(name, case(Path(place), draw), number)
+    return found
 
 
-if __name__ == "__main__":
-    print(
-        run(int(sys.argv[1]) if sys.argv[1:] else 0, float(sys.argv[2]) if sys.argv[2:] else 0.05)
-    )
+PARTS: dict[str, Callable[[int, float], Found]] = {"two at once": together}

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BOOK = ROOT / "book"
 BUILD = ROOT / "_build"
 STATUS = "status.json"  # beside the chapters it describes
+CAMPAIGN = "campaign.json"  # the figures of the last campaigns
 
 
 def metadata(root: Path = ROOT) -> dict[str, Any]:

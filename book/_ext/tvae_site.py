@@ -3,7 +3,8 @@
 - The repository's address is read from `pyproject.toml`, so that it stands nowhere else.
 - Every module of `tvae` gets a page, found by walking the package: none can be forgotten. Modules
   whose names begin with an underscore are private and not shown.
-- The status table comes from `status.json`, which the execution of the chapters writes.
+- The status table comes from `status.json`, which the execution of the chapters writes, that of the
+  campaigns from `campaign.json`, which `make campaign` writes.
 - Types of other packages, which cannot be linked without a network, become plain text; an
   unknown name of `tvae` itself stays an error.
 """
@@ -345,6 +346,43 @@ class Status(SphinxDirective):
         return container.children
 
 
+def campaign_table(campaigns: list[dict[str, Any]], most: int = 3) -> list[str]:
+    """The last campaigns side by side, the newest first: what was done how often, and the faults."""
+    shown = campaigns[::-1][:most]
+    if not shown:
+        return ["No campaign has been recorded yet."]
+    counted = dict.fromkeys(what for campaign in shown for what in campaign["counts"])
+    rows = {
+        "seed": [f"{campaign['seed']}" for campaign in shown],
+        "commit": [f"`{(campaign['commit'] or 'unknown')[:10]}`" for campaign in shown],
+        "minutes": [f"{campaign['seconds'] / 60:.0f}" for campaign in shown],
+        **{
+            what: [f"{campaign['counts'].get(what, 0):,}" for campaign in shown] for what in counted
+        },
+        "**faults**": [f"**{len(campaign['faults'])}**" for campaign in shown],
+    }
+    if any(campaign["left out"] for campaign in shown):
+        rows["left out"] = ["; ".join(campaign["left out"]) or "–" for campaign in shown]
+    return [
+        f"| | {' | '.join(campaign['date'] for campaign in shown)} |",
+        f"|---|{'---:|' * len(shown)}",
+        *(f"| {what} | {' | '.join(cells)} |" for what, cells in rows.items()),
+    ]
+
+
+class Campaign(SphinxDirective):
+    """A table of the last campaigns."""
+
+    def run(self) -> list[nodes.Node]:
+        path = Path(self.env.srcdir) / "book" / "campaign.json"
+        self.env.note_dependency(str(path))
+        lines = campaign_table(json.loads(path.read_text(encoding="utf-8")))
+        container = nodes.container()
+        self.content = self.content.__class__(lines, "tvae-campaign")
+        self.state.nested_parse(self.content, self.content_offset, container)
+        return container.children
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", write_api_pages, priority=10)
     app.connect("config-inited", set_address, priority=10)
@@ -354,4 +392,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-signature", without_checks)
     app.add_directive("tvae-house", House)
     app.add_directive("tvae-status", Status)
+    app.add_directive("tvae-campaign", Campaign)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

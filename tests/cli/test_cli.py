@@ -296,6 +296,47 @@ def test_pictures_of_any_size_mode_and_depth_are_fitted(run, tmp_path, capsys):
     assert np.abs(np.load(tmp_path / "w.npy") - z[0]).max() < 0.02 * np.abs(z[0]).max()
 
 
+@pytest.mark.parametrize("options", [[], ["--fit"]])
+def test_a_picture_of_the_right_size_has_one_code_whatever_its_depth(run, tmp_path, options):
+    digit = load("mnist", "test", source="embedded").images[0, 0].numpy()
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    Image.fromarray(digit).save(folder / "grey.png")
+    Image.fromarray(digit.astype(np.uint16) * 257).save(folder / "sixteen bits.png")
+    Image.fromarray(digit.astype(np.float32) / 255).save(folder / "floats.tif")
+    assert main(["embed", str(run), str(folder), "-o", str(tmp_path / "z.npy"), *options]) == 0
+    z = np.load(tmp_path / "z.npy")
+    assert np.array_equal(z, z[:1].repeat(3, 0)) and np.abs(z).max() > 0
+
+
+def interrupted_by(tmp_path, *lines):
+    """The exit code and the errors of a command that a module interrupts, by a signal to itself."""
+    head = ["import atexit, os, signal", "press = lambda: os.kill(os.getpid(), signal.SIGINT)"]
+    (tmp_path / "late.py").write_text("\n".join([*head, *lines]))
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "tvae.cli", "data", "list"],
+        env={**os.environ, "TVAE_PLUGINS": "late", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stderr
+
+
+def test_an_interruption_of_the_farewell_changes_nothing(tmp_path):
+    assert interrupted_by(tmp_path, "atexit.register(press)") == (0, "")
+
+
+def test_an_interruption_is_one_line_and_a_second_one_changes_nothing(tmp_path):
+    found = interrupted_by(tmp_path, "atexit.register(press)", "press()")
+    assert found == (130, "tvae: interrupted\n")
+
+
+def test_an_import_that_fails_because_it_was_interrupted_is_an_interruption(tmp_path):
+    swallowed = ["try:", "    press()", "except BaseException:", "    raise RecursionError"]
+    assert interrupted_by(tmp_path, *swallowed) == (130, "tvae: interrupted\n")
+
+
 def test_a_released_model_brings_the_sample_along(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TVAE_DATA", str(tmp_path / "nothing"))
     picture = tmp_path / "turned.png"

@@ -364,6 +364,23 @@ def test_folder_archive_and_single_file_are_alike(batches: tuple[Path, Dataset])
         assert torch.equal(read.labels, data.labels), path
 
 
+def test_damaged_archives_of_mat_files_are_named(batches: tuple[Path, Dataset]) -> None:
+    root, _ = batches
+    archive = root / "damaged.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.write(root / "affNIST" / "test_batches" / "1.mat", "1.mat")
+    good = archive.read_bytes()
+    spoilt = good[:200] + bytes([good[200] ^ 1]) + good[201:]  # the checksum of the member is wrong
+    for content in (good[:-50], spoilt):
+        archive.write_bytes(content)
+        with pytest.raises(ValueError, match=r"damaged\.zip is damaged: "):
+            load("affnist", "test", source="mat", path=archive)
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("1.mat", bytes(2**28 + 1))
+    with pytest.raises(ValueError, match=r"1\.mat promises 268,435,457 bytes"):
+        load("affnist", "test", source="mat", path=archive)
+
+
 def test_mat_selection(batches: tuple[Path, Dataset]) -> None:
     root, data = batches
     few = load("affnist", "test", source="mat", root=root, count=30, seed=2, size=40)

@@ -82,6 +82,15 @@ def test_missing_and_damaged_archives_are_named(tmp_path: Path) -> None:
     index.write_text(text.replace("licence", "x"), encoding="utf-8")
     with pytest.raises(ValueError, match=r"index\.csv is damaged"):
         load("portraits", root=tmp_path)
+    cut_off = text[: text.rindex(",", 0, text.rindex(","))]  # in the middle of the last line
+    index.write_text(cut_off, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"index\.csv is damaged"):
+        load("portraits", root=tmp_path)
+    lines = text.splitlines()
+    head, photographs = lines[0], [line for line in lines[1:] if "caltech" in line]
+    index.write_text("\n".join([head, *photographs]), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"index\.csv has no test portrait"):
+        load("portraits", "test", root=tmp_path)
 
 
 def test_the_embedded_sample_is_small_and_distinct() -> None:

@@ -125,9 +125,10 @@ def test_truncated_and_renamed_files_are_refused(tmp_path):
     other.write_text(path.read_text())
     with pytest.raises(ledger.LedgerError, match="must bear the name"):
         ledger.read(other)
-    path.write_text(path.read_text()[:-100])
-    with pytest.raises(ledger.LedgerError, match="not JSON"):
-        ledger.read(path)
+    for content in (path.read_text()[:-100], "[" * 100_000 + "]" * 100_000):
+        path.write_text(content)
+        with pytest.raises(ledger.LedgerError, match="not JSON"):
+            ledger.read(path)
 
 
 def test_find_wants_the_same_settings(tmp_path):

@@ -17,10 +17,12 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "campaign"))
+from processes import at_call, begin, was_killed
 
 from tvae.data.dataset import Dataset, describe
 from tvae.runs.trained import load
@@ -42,49 +44,21 @@ def config(model: str) -> RunConfig:
     )
 
 
-def kill_at(owner: object, name: str, count: int, *, after: bool = False) -> Callable[[], None]:
-    """A preparation that makes the process kill itself at the `count`-th call of `owner.name`."""
-
-    def prepare() -> None:
-        real, calls = getattr(owner, name), 0
-
-        def call(*arguments, **options):
-            nonlocal calls
-            calls += 1
-            if calls == count and not after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = real(*arguments, **options)
-            if calls == count:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
-
-        setattr(owner, name, call)
-
-    return prepare
+Place = tuple[object, str, int, bool]  # the count-th call of a function, and whether after it
 
 
-def run(folder: Path, model: str, prepare: Callable[[], None] = lambda: None) -> int:
+def kill_at(owner: object, name: str, count: int, *, after: bool = False) -> Place:
+    """A place where a run kills itself."""
+    return owner, name, count, after
+
+
+def run(folder: Path, model: str, place: Place | None = None) -> int:
     """Train in a process of its own; returns its identity at once."""
-    child = os.fork()
-    if child:
-        return child
-    status = 1
-    try:
-        prepare()
+
+    def work() -> None:
         train(config(model), data(), folder=folder, device="cpu", progress=False)
-        status = 0
-    finally:
-        os._exit(status)
 
-
-def killed(child: int) -> bool:
-    """Wait for a process; whether it was killed. Any other failure is an error here."""
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-        return True
-    if os.waitstatus_to_exitcode(status) != 0:
-        raise RuntimeError("a run failed by itself")
-    return False
+    return begin(work if place is None else at_call(*place[:3], work, after=place[3]))
 
 
 def digest(folder: Path) -> str:
@@ -94,10 +68,10 @@ def digest(folder: Path) -> str:
     return total.hexdigest()
 
 
-def at_chosen_places(folder: Path, model: str, places: list[Callable[[], None]]) -> dict:
+def at_chosen_places(folder: Path, model: str, places: list[Place]) -> dict:
     """Be killed at each place in turn, resumed in between, and then let it end."""
-    kills = sum(killed(run(folder, model, place)) for place in places)
-    assert not killed(run(folder, model))
+    kills = sum(was_killed(run(folder, model, place)) for place in places)
+    assert not was_killed(run(folder, model))
     return {"digest": digest(folder), "kills": kills, "places": len(places), "model": model}
 
 
@@ -108,8 +82,8 @@ def at_arbitrary_moments(folder: Path, model: str, seconds: float, attempts: int
         child = run(folder, model)
         time.sleep(moments.uniform(0.1, 0.5) * seconds)
         os.kill(child, signal.SIGKILL)
-        kills += killed(child)
-    assert not killed(run(folder, model))
+        kills += was_killed(child)
+    assert not was_killed(run(folder, model))
     return {"digest": digest(folder), "kills": kills, "model": model}
 
 
@@ -119,7 +93,7 @@ def main(folder: Path) -> None:
     lengths = {}
     for model in ("vae+", "tvae"):
         start = time.monotonic()
-        assert not killed(run(folder / model, model))
+        assert not was_killed(run(folder / model, model))
         lengths[model] = time.monotonic() - start
         results[f"{model} uninterrupted"] = {"digest": digest(folder / model), "model": model}
 

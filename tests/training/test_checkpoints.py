@@ -120,6 +120,23 @@ def test_if_none_can_be_used_that_is_an_error_not_a_fresh_start(tmp_path):
     assert "epoch-00001" in str(caught.value) and "epoch-00002" in str(caught.value)
 
 
+def test_checkpoints_that_a_running_training_drops_meanwhile_are_no_damage(tmp_path, monkeypatch):
+    checkpoints.save(tmp_path, make(1))
+    checkpoints.save(tmp_path, make(2))
+    real, calls = checkpoints.read, []
+
+    def read(path):
+        calls.append(path.name)
+        if len(calls) == 1:  # the training has made two more epochs since the folder was listed
+            checkpoints.save(tmp_path, make(3))
+            checkpoints.save(tmp_path, make(4))
+        return real(path)
+
+    monkeypatch.setattr(checkpoints, "read", read)
+    assert checkpoints.latest(tmp_path).epoch == 4
+    assert calls == ["epoch-00002", "epoch-00001", "epoch-00004"]
+
+
 def test_a_foreign_folder_is_refused(tmp_path):
     foreign = tmp_path / "epoch-00001"
     foreign.mkdir()

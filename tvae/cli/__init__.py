@@ -6,6 +6,7 @@ of a sweep); 2, the command was not understood or asks for what cannot be; 130, 
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -56,21 +57,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         top.print_help(sys.stderr)
         return 2
     debug = chosen.debug or os.environ.get("TVAE_DEBUG", "") not in ("", "0")
+    heard: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        heard.append(number)
+        raise KeyboardInterrupt
+
+    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
     try:
         plugins.load()
-        return chosen.run(chosen)
-    except KeyboardInterrupt:
-        print("tvae: interrupted", file=sys.stderr)
-        return 130
+        code: int = chosen.run(chosen)
+        _done(arguments)
+        return code
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
-    except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
-        if debug:
+    except (Exception, KeyboardInterrupt) as error:
+        # what an interrupted import leaves fails in other ways than by KeyboardInterrupt
+        if heard or isinstance(error, KeyboardInterrupt):
+            _done(arguments)
+            print("tvae: interrupted", file=sys.stderr)
+            return 130
+        told = (ArithmeticError, LookupError, OSError, TypeError, ValueError)
+        if debug or not isinstance(error, told):
             raise
         text = error.args[0] if isinstance(error, KeyError) and error.args else error
         print(f"tvae: {text}", file=sys.stderr)
         return _code(error)
+
+
+def _done(arguments: Sequence[str] | None) -> None:
+    """Deaf to Ctrl-C from now on, if this is the program itself: what is left is Python's farewell."""
+    if arguments is None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _code(error: Exception) -> int:

@@ -27,10 +27,12 @@ from tvae.data.affnist_maps import CANVAS, chosen, joined
 from tvae.data.dataset import Dataset, describe
 from tvae.data.download import download as fetched
 from tvae.data.entries import published
+from tvae.data.pictures import member
 from tvae.data.resampling import resize
 from tvae.data.roots import data_root, missing
 from tvae.files import reading
 
+_MOST_BYTES = 2**28  # of one file; those published unpack to a third of this
 FOLDER = "affNIST"
 PLACES = MappingProxyType(
     {
@@ -79,7 +81,7 @@ def _members(place: Path) -> list[str]:
     if place.is_dir():
         names = [item.name for item in place.iterdir() if item.is_file()]
     elif place.suffix == ".zip":
-        with zipfile.ZipFile(place) as archive:
+        with reading(f"{place} is damaged"), zipfile.ZipFile(place) as archive:
             names = archive.namelist()
     else:
         return [place.name]
@@ -133,8 +135,9 @@ def _open(place: Path, name: str) -> dict[str, torch.Tensor]:
     if place.is_dir():
         return read_file(str(place / name), str(place / name))
     if place.suffix == ".zip":
-        with zipfile.ZipFile(place) as archive:
-            return read_file(io.BytesIO(archive.read(name)), f"{place}/{name}")
+        with reading(f"{place} is damaged"), zipfile.ZipFile(place) as archive:
+            content = member(archive, name, _MOST_BYTES)
+        return read_file(io.BytesIO(content), f"{place}/{name}")
     return read_file(str(place), str(place))
 
 

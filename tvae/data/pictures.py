@@ -36,9 +36,9 @@ def opened(file: Path | io.BytesIO, where: str) -> Iterator[Any]:
             yield picture
 
 
-def member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The content of a member of an archive, if it is not larger than a picture can be."""
-    if (size := archive.getinfo(name).file_size) > _MOST_BYTES:
+def member(archive: zipfile.ZipFile, name: str, most: int = _MOST_BYTES) -> bytes:
+    """The content of a member of an archive, if it is not larger than what it should be can be."""
+    if (size := archive.getinfo(name).file_size) > most:
         raise ValueError(f"{name} promises {size:,} bytes")
     return archive.read(name)
 
@@ -81,11 +81,8 @@ def read_folder(folder: Path, shape: tuple[int, int, int], fit: bool = False) ->
     for item in files:
         with opened(item, str(item)) as picture:
             size = picture.size
-            if fit:
+            if fit or size == (width, height):
                 pixels.append(_eight_bits(picture, channels))
-            elif size == (width, height):
-                array = np.asarray(picture.convert("L" if channels == 1 else "RGB"))
-                pixels.append(array.reshape(height, width, channels))
         if not fit and size != (width, height):
             raise ValueError(
                 f"{item} has {size[0]}x{size[1]} pixels, the model wants {width}x{height}: "
@@ -141,7 +138,7 @@ def fitted(pixels: Sequence[np.ndarray], shape: tuple[int, int, int]) -> torch.T
             square[top : top + rows, left : left + columns] = array
             array = square
             counts[padded] += 1
-        image = torch.from_numpy(np.ascontiguousarray(array)).permute(2, 0, 1)[None]
+        image = torch.from_numpy(np.array(array)).permute(2, 0, 1)[None]
         counts[resized] += side != height
         images.append(image.contiguous() if side == height else resize(image.contiguous(), height))
     done = ", ".join(f"{count} {what}" for what, count in counts.items() if count)

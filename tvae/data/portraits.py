@@ -61,7 +61,8 @@ def read_index(index: Path) -> list[dict[str, str]]:
     with reading(f"{index} is damaged"), index.open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     wanted = {"source", "file_in_zip", "licence", "attribution"}
-    if not lines or not wanted <= lines[0].keys() or {x["source"] for x in lines} - {*CLASSES}:
+    whole = all(None not in map(x.get, wanted) and x["source"] in CLASSES for x in lines)
+    if not lines or not whole:
         raise ValueError(
             f"{index} is damaged: expected lines with {', '.join(sorted(wanted))}, and sources "
             f"among {', '.join(CLASSES)}."
@@ -95,11 +96,11 @@ def load(
     """
     archive, index = find(split, source, root)
     lines = read_index(index)
+    lines = [x for x in lines if split_of(x["source"], x["file_in_zip"]) == split]
     kept = [x for x in lines if terms is None or x["licence"].startswith(terms)]
     if not kept:
-        there = ", ".join(sorted({x["licence"] for x in lines}))
-        raise ValueError(f"No portrait has the terms {terms!r}; there are: {there}.")
-    kept = [x for x in kept if split_of(x["source"], x["file_in_zip"]) == split]
+        there = ", ".join(sorted({x["licence"] for x in lines})) or "none at all"
+        raise ValueError(f"{index} has no {split} portrait of terms {terms!r}; there are: {there}.")
     images = read_images(archive, kept, crop, size)
     due = sorted({x["attribution"] for x in kept if not x["licence"].startswith(FREE)})
     note = f"{terms or 'all terms'}, {_NOTE}" + (f"; credit: {'; '.join(due)}" if due else "")

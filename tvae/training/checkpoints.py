@@ -248,7 +248,8 @@ def latest(folder: AnyPath) -> Checkpoint | None:
     instead. If there are checkpoints but none can be used, that is a `CheckpointError`.
     """
     problems: list[str] = []
-    for path in reversed(checkpoint_folders(folder)):
+    folders = checkpoint_folders(folder)
+    for path in reversed(folders):
         try:
             checkpoint = read(path)
         except CheckpointError as error:
@@ -258,6 +259,8 @@ def latest(folder: AnyPath) -> Checkpoint | None:
             text = f"{' '.join(problems)} The earlier checkpoint {path} is used instead."
             warnings.warn(text, CheckpointWarning, stacklevel=2)
         return checkpoint
+    if problems and checkpoint_folders(folder) != folders:
+        return latest(folder)  # the run goes on, and has dropped these since for newer ones
     if problems:
         raise CheckpointError(
             f"No checkpoint in {folder} can be used; delete the folder to begin again: "
