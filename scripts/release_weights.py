@@ -28,11 +28,14 @@ from tvae.runs.name import RunName
 RELEASED = (
     "mnist-A-25",
     "mnist-M-26",
+    "mnist-MA-26",
     "mnist-T-25",
+    "mnist-N-25",
     "mnist-NR-25",
     "mnist-VAE+-25",
     "mnist-VAE-25",
     "fashion-mnist-A-25",
+    "fashion-mnist-M-26",
     "fashion-mnist-VAE+-25",
     "fashion-mnist-VAE-25",
     "omniglot-A-25",
@@ -91,7 +94,10 @@ def main() -> int:
     parser.add_argument("--preset", default="book")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--tags", nargs="*", default=[""], help="of the runs, the first that is there ('': no tag)"
+        "--tags",
+        nargs="*",
+        default=["", "again"],
+        help="of the runs, the first that is there ('': no tag)",
     )
     parser.add_argument("--runs", default="runs", help="the folder of runs (default: runs)")
     parser.add_argument("--results", default=None, help="the ledger (default: the project's own)")
