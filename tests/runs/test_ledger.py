@@ -9,7 +9,7 @@ import pytest
 from ledgers import entry, values
 
 from tvae.paper import METRICS
-from tvae.runs import ledger
+from tvae.runs import execution, ledger
 from tvae.runs.name import RunName
 from tvae.runs.sweep import Job
 
@@ -129,6 +129,16 @@ def test_truncated_and_renamed_files_are_refused(tmp_path):
         path.write_text(content)
         with pytest.raises(ledger.LedgerError, match="not JSON"):
             ledger.read(path)
+
+
+def test_what_a_killed_writer_left_of_an_entry_is_swept_away(tmp_path):
+    job = Job("mnist", "tvae", "A", preset="book")
+    ledger.write(entry(job), tmp_path)
+    left, other = (tmp_path / f".{name}.json.x1.part" for name in (job.name, "another"))
+    left.write_text("{")
+    other.write_text("{")  # perhaps being written at this moment
+    execution.execute(job, results=tmp_path, runs=tmp_path / "runs", device="cpu")
+    assert not left.exists() and other.exists()
 
 
 def test_find_wants_the_same_settings(tmp_path):

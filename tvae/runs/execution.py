@@ -89,6 +89,8 @@ def execute(
     """
     results, runs = Path(results), Path(runs)
     with locked(runs / "locks" / f"{job.name}.lock"):
+        for part in results.glob(f"**/.{Path(job.name).name}.json.*.part"):
+            part.unlink(missing_ok=True)  # of a process that was killed as it wrote this entry
         found = ledger.find(job.configuration(), results)
         if found is not None and found.status == "ok":
             return found
