@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import tiny
-from found import Found, times
+from found import Case, Found, try_cases
 from kills import state
 
 from tvae.data.download import DownloadError, download
@@ -30,8 +30,6 @@ from tvae.runs import execution, ledger, sweep
 from tvae.training import checkpoints, train
 from tvae.training.checkpoints import SaveError
 from tvae.training.configuration import RunConfig
-
-Case = Callable[[Path, random.Random], list[str]]
 
 
 @contextmanager
@@ -244,32 +242,23 @@ def downloads(place: Path, draw: random.Random) -> list[str]:
     return faults
 
 
-def _cases(cases: dict[str, tuple[Case, int]], seed: int, scale: float) -> Found:
-    found = Found()
-    for name, (case, often) in cases.items():
-        for number in range(times(often, scale)):
-            with tempfile.TemporaryDirectory(prefix="disks-") as place:
-                draw = random.Random(f"{seed}/{name}/{number}")
-                found.add(name, case(Path(place), draw), number)
-    return found
-
-
 def disks(seed: int, scale: float) -> Found:
     """Disks that are full, folders that cannot be written to or vanish."""
     mounted: dict[str, tuple[Case, int]] = {
         "full disks": (full_disk, 20),
         "read-only folders": (read_only, 20),
     }
+    vanishing_folders: dict[str, tuple[Case, int]] = {"vanishing folders": (vanishing, 20)}
     if _can_mount():
-        return _cases({**mounted, "vanishing folders": (vanishing, 20)}, seed, scale)
-    found = _cases({"vanishing folders": (vanishing, 20)}, seed, scale)
+        return try_cases(mounted | vanishing_folders, "disks-", seed, scale)
+    found = try_cases(vanishing_folders, "disks-", seed, scale)
     found.left_out += [f"{name} (only root can mount)" for name in mounted]
     return found
 
 
 def networks(seed: int, scale: float) -> Found:
     """Downloads from a server that misbehaves."""
-    return _cases({"failing downloads": (downloads, 120)}, seed, scale)
+    return try_cases({"failing downloads": (downloads, 120)}, "disks-", seed, scale)
 
 
 PARTS: dict[str, Callable[[int, float], Found]] = {"disks": disks, "networks": networks}

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from found import Found, times
+from found import Found, times, try_cases
 from kills import SWEEP, entries, left_behind, state
 from PIL import Image
 from processes import command, environment
@@ -374,28 +374,20 @@ def interrupted(seed: int, scale: float, name: str) -> Found:
     return found
 
 
-def _cases(seed: int, scale: float, cases: dict[str, tuple[Any, int]]) -> Found:
-    found = Found()
-    for name, (case, often) in cases.items():
-        for number in range(times(often, scale)):
-            with tempfile.TemporaryDirectory(prefix="odd ü-") as place:
-                draw = random.Random(f"{seed}/{name}/{number}")
-                found.add(name, case(Path(place), draw), number)
-    return found
-
-
 PARTS: dict[str, Callable[[int, float], Found]] = {
     **{f"Ctrl-C, {name}": partial(interrupted, name=name) for name in COMMANDS},
     "odd images": partial(
-        _cases,
-        cases={
+        try_cases,
+        {
             "one image in eight modes": (same_image, 40),
             "odd images": (odd_image, 200),
             "odd arrays": (odd_array, 300),
         },
+        "odd ü-",
     ),
     "odd paths": partial(
-        _cases,
-        cases={"odd paths": (odd_path, 6), "machines without the data": (without_data, 12)},
+        try_cases,
+        {"odd paths": (odd_path, 6), "machines without the data": (without_data, 12)},
+        "odd ü-",
     ),
 }
