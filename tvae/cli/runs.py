@@ -14,15 +14,17 @@ def add(commands: Any) -> None:
     _add_train(commands)
     _add_resume(commands)
     _add_evaluate(commands)
-    add_command(
+    models = add_command(
         commands,
         "models",
-        "the trained models that come with the package",
+        "the trained models that are released",
         "One line for each released model: how it was trained (preset, epochs), its most important "
-        "metrics as the ledger has them, and the size of its weights. tvae.pretrained() has them all.",
-        "  tvae models\n  tvae info mnist-A-25\n",
+        "metrics as the ledger has them, and the size of its weights. tvae.pretrained() has them all. "
+        "Weights that do not come with the package are fetched on first use, or now, by --fetch.",
+        "  tvae models\n  tvae models --fetch\n  tvae info mnist-A-25\n",
         _models,
     )
+    models.add_argument("--fetch", action="store_true", help="fetch all weights, to work offline")
     info = add_command(
         commands,
         "info",
@@ -247,9 +249,13 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
 
 def _models(arguments: argparse.Namespace) -> int:
-    from tvae.runs.released import pretrained
+    from tvae.runs import released
 
-    print(pretrained())
+    if arguments.fetch:
+        places = {released.fetch(name).parent for name in released.names()}
+        print(f"all weights are in {', '.join(sorted(map(str, places)))}")
+        return 0
+    print(released.pretrained())
     print("trained: preset and epochs; load one with tvae.load(name)")
     return 0
 
