@@ -71,6 +71,7 @@ def _add_train(commands: Any) -> None:
         help="two images share each transformation, which has a true inverse, and lend each other τ",
     )
     train.add_argument("--k", type=count, help="numbers in τ, for the actions E, L, W and G")
+    train.add_argument("--tau-width", type=float, help="standard deviation of τ (default: none)")
     train.add_argument("--max-steps", type=count, help="stop after so many steps, for trials")
     train.add_argument("--folder", type=Path, help="run folder (default: runs/NAME_PRESET_seedN)")
     train.add_argument("--root", help="data root (default: TVAE_DATA)")
@@ -146,7 +147,7 @@ def _train(arguments: argparse.Namespace) -> int:
     from tvae.training.configuration import RunConfig, usual_epoch_images
 
     names = ("dataset", "model", "action", "residual", "d", "seed", "preset", "analytic", "pairs")
-    changes = ("epochs", "learning_rate", "halve_every", "batch_size", "source", "k")
+    changes = ("epochs", "learning_rate", "halve_every", "batch_size", "source", "k", "tau_width")
     config = RunConfig.from_preset(**said(arguments, *names, *changes))
     folder = arguments.folder or Path("runs") / RunName.of(config).entry(config.preset, config.seed)
     epoch_images = usual_epoch_images(config.dataset, config.preset)

@@ -86,6 +86,7 @@ class Configuration(_Part):
     weights: dict[str, _Number] | None = None
     pairs: bool | None = None
     k: PositiveInt | None = None
+    tau_width: _Number | None = None
     anchors: int | None = None
     queries: int | None = None
     likelihood_samples: int | None = None

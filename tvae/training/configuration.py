@@ -17,8 +17,9 @@ from typing import Any
 
 from tvae import actions, data
 from tvae.checks import check_dimension, check_whole
+from tvae.models import check_width
 from tvae.motions import SharedAction
-from tvae.objective import FURTHER, TERMS
+from tvae.objective import FURTHER, KL_TAU, TERMS
 from tvae.transforms import Triplets
 
 MODELS = ("tvae", "vae", "vae+")
@@ -122,6 +123,7 @@ class RunConfig:
     weights: Mapping[str, float] = field(default_factory=dict)  # of loss terms, where not 1
     pairs: bool = False  # whether every transformation is that of two images
     k: int | None = None  # numbers in τ, for the actions of `tvae.motions`
+    tau_width: float = 0.0  # standard deviation of q(τ|z₁, z₂); the paper's τ has none
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "families", tuple(self.families))
@@ -160,16 +162,19 @@ class RunConfig:
     def _check_further(self) -> None:
         object.__setattr__(self, "further", tuple(self.further))
         object.__setattr__(self, "weights", {n: float(w) for n, w in dict(self.weights).items()})
-        if self.model != "tvae" and (self.further or self.pairs or self.k is not None):
+        object.__setattr__(self, "tau_width", check_width(self.tau_width))
+        own = (self.further, self.pairs, self.k is not None, self.tau_width)
+        if self.model != "tvae" and any(own):
             raise ValueError(
-                f"The model {self.model!r} has no latent action, and so no use for `further`, `pairs` "
-                "or `k`: leave them out."
+                f"The model {self.model!r} has no latent action, and so no use for `further`, `pairs`, "
+                "`k` or `tau_width`: leave them out."
             )
         if unknown := sorted(set(self.further) - set(FURTHER)):
             raise ValueError(
                 f"There are no further terms {', '.join(unknown)}; there are {', '.join(FURTHER)}."
             )
         terms = {*TERMS, *(name for switch in self.further for name in FURTHER[switch])}
+        terms |= {KL_TAU} if self.tau_width else set()
         for name, weight in self.weights.items():
             if name not in terms or not 0 <= weight < math.inf:
                 raise ValueError(
@@ -234,7 +239,7 @@ class RunConfig:
         """All fields as plain values that JSON can hold; `from_dict` gives the run back."""
         values = dataclasses.asdict(self)
         values |= {"families": list(self.families), "further": list(self.further)}
-        unset = {"further": [], "weights": {}, "pairs": False, "k": None}
+        unset = {"further": [], "weights": {}, "pairs": False, "k": None, "tau_width": 0.0}
         return {k: v for k, v in values.items() if k not in unset or v != unset[k]}
 
     def stretched(self, images: int, epoch_images: int | None) -> RunConfig:
