@@ -17,7 +17,8 @@ def test_what_is_not_used_is_not_written():
     assert not {"further", "weights", "pairs", "k", "tau_width"} & set(plain.to_dict())
     one = RunConfig.from_preset("mnist", action="E", d=26, pairs=True, k=6, weights={"tie": 0.5})
     assert one.geometry == "exact" and "tilt" not in one.families
-    assert one.further == ("tie", "borrowed_constraint", "borrowed_likelihood")
+    assert one.further == ("tie", "borrowed_constraint", "borrowed_likelihood", "view_kl")
+    assert one.tau_width == 0.05
     again = RunConfig.from_dict(json.loads(json.dumps(one.to_dict())))
     assert again == one and again.to_dict()["weights"] == {"tie": 0.5}
     assert one.own_triplets().pairs is False and one.drawn_triplets().pairs is True
@@ -56,7 +57,11 @@ def test_a_run_with_pairs_trains_is_kept_and_loaded_with_its_own_views(tmp_path)
     for a, b in zip(whole.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(a, b)
     model = trained.load(tmp_path / "whole")
-    assert model.tau_width == 0.1 and model.action.tau_size == 3 and model.triplets == config.own_triplets()
+    assert (
+        model.tau_width == 0.1
+        and model.action.tau_size == 3
+        and model.triplets == config.own_triplets()
+    )
 
 
 def test_weights_of_zero_leave_a_part_as_it_was():

@@ -23,11 +23,14 @@ from tvae.objective import FURTHER, KL_TAU, TERMS
 from tvae.transforms import Triplets
 
 MODELS = ("tvae", "vae", "vae+")
-#: What a run with pairs is unless it says otherwise: true inverses, and the terms of lending.
+#: What a run with pairs is unless it says otherwise: true inverses, and the recipe of lending, which
+#: the chapter on it derives.
 LENDING: dict[str, Any] = {
     "families": ("rotation", "shear", "scale", "translation"),
     "geometry": "exact",
-    "further": ("tie", "borrowed_constraint", "borrowed_likelihood"),
+    "further": ("tie", "borrowed_constraint", "borrowed_likelihood", "view_kl"),
+    "weights": dict.fromkeys(("c1", "c2", "borrowed_c1", "borrowed_c2"), 0.5),
+    "tau_width": 0.05,
 }
 
 
@@ -203,8 +206,8 @@ class RunConfig:
         """The configuration of a run with the schedule of a preset, single fields overridden.
 
         Without `action` a T-VAE gets the additive one, `A`. Any other field of `RunConfig` can be
-        given by name, for instance `epochs=3`. With `pairs` the transformations have true inverses
-        and the loss has the borrowed terms, unless told otherwise.
+        given by name, for instance `epochs=3`. With `pairs` the run follows the recipe `LENDING`,
+        unless told otherwise.
         """
         chosen = get_preset(preset)
         if model == "tvae" and action is None:
