@@ -130,10 +130,10 @@ def fetch(name: str) -> Path:
     """The weights of a released model as a file on this machine, fetched if they are not there."""
     name = resolve(name)
     file = f"{name}.safetensors"
-    beside = home() / file
+    beside = home(None) / file
     if beside.is_file():
         return beside
-    checksum = _description(name, home())["sha256"]
+    checksum = _description(name, home(None))["sha256"]
     named = os.environ.get("TVAE_WEIGHTS")
     own = user_cache_path("tvae", appauthor=False, opinion=False) / "weights"
     place = Path(named).expanduser() if named else own
@@ -153,7 +153,7 @@ def fetch(name: str) -> Path:
 
 def _load(name: str, folder: Path) -> torch.nn.Module:
     description = _description(name, folder)
-    path = fetch(name) if folder == home() else folder / f"{name}.safetensors"
+    path = fetch(name) if folder == home(None) else folder / f"{name}.safetensors"
     try:
         content = path.read_bytes()
     except OSError:
