@@ -21,7 +21,7 @@ import torch
 import tvae
 from tvae.experiments.lending import Line, Scorecard
 from tvae.files import atomic_write
-from tvae.runs import ledger, sweep
+from tvae.runs import ledger, released, sweep
 
 ROOT = Path(__file__).parents[1]
 RECEIVERS, POOL = 300, 3000
@@ -47,7 +47,7 @@ PAPER = ("mnist-A-25", "mnist-M-26", "mnist-T-25", "mnist-NR-25")
 def runs(folder: Path) -> Iterator[tuple[dict[str, Any], Any]]:
     """What the table says of each run, and a function that loads its model."""
     for name in PAPER:
-        entry = tvae.runs.released.entry(name)
+        entry = released.entry(name)
         yield described(name, entry), lambda name=name: tvae.pretrained(name)
     for job in sweep.load(ROOT / "sweeps" / "lending.yaml"):
         found = ledger.find(job.configuration())
