@@ -42,6 +42,7 @@ class Entry:
       there is a kNN accuracy in sample.
     - `epoch_images`: a run at another preset than quick makes as many steps as on so many images.
     - `width`: channels of the first layer of the networks; None for the usual ones.
+    - `frames`: of a set of films, whose images are frames one after another: how many make a film.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Entry:
     shared_classes: bool = True
     epoch_images: int | None = None
     width: int | None = None
+    frames: int | None = None
     terms: str = "not stated"
 
     @property

@@ -1,0 +1,185 @@
+"""The chapter on films: predicting the frame after the last, and reading a velocity off τ.
+
+    before, now, after = quadruples(films)...                 # frames, (N, C, H, W) each
+    predict(model, before, now)                               # what comes next, by the T-VAE
+    extrapolate(model, before, now)                           # ... on a straight line of codes
+    meta = MetaSequential(128, rows=8); fit_meta(meta, ...)   # ... by a matrix solved for
+    readable(tau, velocity, tau_test, velocity_test)          # R² of a linear read-out
+
+Every predictor sees two frames and gives one. Means stand for all that is Gaussian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from tvae.checks import to_floats
+from tvae.models import TVAE, VAE, evaluating
+from tvae.motions import SharedAction
+from tvae.experiments.lending import solve
+from tvae.networks import Decoder28, Encoder28, initialise
+from tvae.seeding import generator
+from tvae.transforms import Sequences
+
+Predictor = Callable[[Tensor, Tensor], Tensor]
+
+
+# --- predictors ---------------------------------------------------------------------------------
+
+
+def half_step(model: TVAE, before: Tensor, now: Tensor, solved: bool = False) -> Tensor:
+    """τ (N, k) of half of what happens from one frame to the next: r(r(before, τ), τ) is now.
+
+    By f_ξ, or with `solved` by Gauss and Newton on the codes, for the actions of `tvae.motions`.
+    """
+    with evaluating(model):
+        z, z_before = model.encode(now)[0], model.encode(before)[0]
+        if solved:
+            assert isinstance(model.action, SharedAction)
+            return solve(model.action, z, z_before)
+        return model.xi(torch.cat((z, z_before), -1))
+
+
+def predict(model: TVAE, before: Tensor, now: Tensor, solved: bool = False) -> Tensor:
+    """The frame after `now` (N, C, H, W): two more half steps."""
+    tau = half_step(model, before, now, solved)
+    return go_on(model, now, tau)
+
+
+def predict_changing(model: TVAE, first: Tensor, second: Tensor, third: Tensor) -> Tensor:
+    """The frame after the third if the velocity changes as it did: τ goes on in a straight line."""
+    one, two = half_step(model, first, second), half_step(model, second, third)
+    return go_on(model, third, 2 * two - one)
+
+
+def go_on(model: TVAE, now: Tensor, tau: Tensor, frames: int = 1) -> Tensor:
+    """The frame that is so many frames after `now`, with half steps τ (N, k)."""
+    with evaluating(model):
+        z = model.encode(now)[0]
+        for _ in range(2 * frames):
+            z = model.act(z, tau)
+        return model.decode(z)
+
+
+def extrapolate(model: VAE, before: Tensor, now: Tensor) -> Tensor:
+    """The frame after `now` by a straight line through the codes: z' = 2 z − z before."""
+    with evaluating(model):
+        return model.decode(2 * model.encode(now)[0] - model.encode(before)[0])
+
+
+def repeat(before: Tensor, now: Tensor) -> Tensor:
+    """The last frame again."""
+    return now
+
+
+def squared_error(predicted: Tensor, true: Tensor) -> Tensor:
+    """Summed over the pixels: (N, C, H, W), (N, C, H, W) → (N,)."""
+    return (predicted - true).square().flatten(1).sum(1)
+
+
+# --- meta-sequential prediction -----------------------------------------------------------------
+
+
+class MetaSequential(nn.Module):
+    """Meta-sequential prediction (Miyato, Koyama and Fukumizu 2022) in the networks of this book.
+
+    The code of d numbers is a matrix Z of `rows` × d/rows. Between two frames the transition is the
+    matrix M of the smallest ‖M Z − Z'‖², and the next code is M Z'. Everything is trained for that
+    prediction, through the solve.
+    """
+
+    def __init__(self, d: int, rows: int, draws: torch.Generator, ridge: float = 1e-3) -> None:
+        super().__init__()
+        if d % rows or d // rows < rows:
+            raise ValueError(
+                f"A code of {d} numbers must fill {rows} equal rows, each at least {rows} long."
+            )
+        self.d, self.rows, self.ridge = d, rows, ridge
+        # the encoder's second half, log-variances in a VAE, is not used
+        self.encoder, self.decoder = Encoder28(d), Decoder28(d)
+        for network in (self.encoder, self.decoder):
+            initialise(network, draws)
+
+    def codes(self, x: Tensor) -> Tensor:
+        """Matrices (N, rows, d/rows) of images (N, 1, 28, 28)."""
+        return self.encoder(x)[:, : self.d].unflatten(1, (self.rows, -1))
+
+    def transition(self, before: Tensor, now: Tensor) -> Tensor:
+        """M (N, rows, rows) from codes (N, rows, d/rows) one frame apart, by least squares."""
+        eye = torch.eye(self.rows, dtype=now.dtype, device=now.device)
+        return torch.linalg.solve(before @ before.mT + self.ridge * eye, before @ now.mT).mT
+
+    def forward(self, before: Tensor, now: Tensor) -> Tensor:
+        """Logits (N, 1, 28, 28) of the frame after `now`."""
+        z, z_before = self.codes(now), self.codes(before)
+        return self.decoder((self.transition(z_before, z) @ z).flatten(1))
+
+    @torch.no_grad()
+    def predict(self, before: Tensor, now: Tensor) -> Tensor:
+        """The frame after `now`, (N, 1, 28, 28) in [0, 1]."""
+        return self.eval()(before, now).sigmoid()
+
+
+def fit_meta(
+    meta: MetaSequential,
+    images: Tensor,
+    views: Sequences,
+    *,
+    steps: int,
+    rate: float,
+    halve_every: int,
+    batch: int = 100,
+    seed: int = 0,
+) -> float:
+    """Train on films (frames (N·T, 1, 28, 28), as for `tvae.fit`); the last loss, in nats an image."""
+    order, draws = generator(seed, "shuffle"), generator(seed, "triplets")
+    adam = torch.optim.Adam(meta.parameters(), lr=rate)
+    loss = torch.zeros(())
+    for step in range(steps):
+        for group in adam.param_groups:
+            group["lr"] = rate * 0.5 ** (step // halve_every)
+        index = torch.randint(len(images), (batch,), generator=order)
+        rows = to_floats(images[index], torch.float32)
+        x0, x1, x2, _ = views.among(images, index)(rows, draws)
+        ahead = torch.cat((meta(x2, x0), meta(x1, x0)))  # on and back, as the T-VAE has it
+        pixels = nn.functional.binary_cross_entropy_with_logits(
+            ahead, torch.cat((x1, x2)), reduction="none"
+        )
+        loss = pixels.flatten(1).sum(1).mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    meta.eval()
+    return float(loss.detach())
+
+
+# --- measures -----------------------------------------------------------------------------------
+
+
+def readable(tau: Tensor, velocity: Tensor, test_tau: Tensor, test_velocity: Tensor) -> Tensor:
+    """R² of each velocity (N, m), read off τ (N, k) by a linear map without a constant: (m,).
+
+    The map is fitted on the first two and judged on the last two. No constant: at rest τ is zero.
+    """
+    fitted = torch.linalg.lstsq(tau.double(), velocity.double()).solution
+    rest = (test_velocity - test_tau.double() @ fitted).square().sum(0)
+    return 1 - rest / (test_velocity.double() - test_velocity.double().mean(0)).square().sum(0)
+
+
+def predictors(
+    model: TVAE | None = None, vae: VAE | None = None, meta: MetaSequential | None = None
+) -> dict[str, Predictor]:
+    """All ways to guess the next frame that the given models allow, by name."""
+    found: dict[str, Predictor] = {"the last frame again": repeat}
+    if vae is not None:
+        found["straight line, VAE"] = partial(extrapolate, vae)
+    if meta is not None:
+        found["meta-sequential"] = meta.predict
+    if model is not None:
+        found["straight line, ours"] = partial(extrapolate, model)
+        found["τ, read off by f_ξ"] = partial(predict, model)
+    return found
