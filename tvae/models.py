@@ -18,8 +18,8 @@ from torch import nn
 
 from tvae import actions
 from tvae import motions as motions  # registers the actions E, L, W and G
-from tvae.checks import check_dimension, check_images, to_floats
-from tvae.networks import default_networks, initialise, mlp
+from tvae.checks import check_dimension, check_images, check_whole, to_floats
+from tvae.networks import HIDDEN, default_networks, initialise, mlp
 
 LIKELIHOODS = ("bernoulli", "gaussian")
 Shape = tuple[int, int, int]
@@ -219,6 +219,7 @@ class TVAE(VAE):
         residual: whether the action acts in its residual form, z + r(z, τ).
         action_options: further arguments of the action, such as {"inverse": "true"} for MA or
             {"k": 6} for E.
+        hidden: the width of the networks behind q_ψ and f_ξ; None for the paper's 1000.
 
     The other arguments are those of `VAE`.
     """
@@ -231,6 +232,7 @@ class TVAE(VAE):
         action: str | actions.Action = "A",
         residual: bool = False,
         action_options: Mapping[str, Any] | None = None,
+        hidden: int | None = None,
         likelihood: str = "bernoulli",
         sigma: float = 0.1,
         width: int | None = None,
@@ -255,8 +257,10 @@ class TVAE(VAE):
         )
         self.action = action
         self.action_options = dict(action_options or {})
-        self.psi = mlp(2 * d, 2 * d)  # q_ψ(z|z₁, z₂): mean and log-variance
-        self.xi = mlp(2 * d, action.tau_size)  # τ = f_ξ(z₁, z₂)
+        self.hidden = hidden
+        wide = HIDDEN if hidden is None else check_whole(hidden, "The width of q_ψ and f_ξ")
+        self.psi = mlp(2 * d, 2 * d, wide)  # q_ψ(z|z₁, z₂): mean and log-variance
+        self.xi = mlp(2 * d, action.tau_size, wide)  # τ = f_ξ(z₁, z₂)
         if generator is not None:
             for network in (self.psi, self.xi, self.action):
                 initialise(network, generator)
@@ -266,12 +270,13 @@ class TVAE(VAE):
     @property
     def settings(self) -> dict[str, Any]:
         letter, residual = self.action.letter, isinstance(self.action, actions.Residual)
-        return super().settings | {
+        settings = super().settings | {
             "model": "tvae",
             "action": letter.removesuffix("^R"),
             "residual": residual,
             "action_options": self.action_options,
         }
+        return settings if self.hidden is None else {**settings, "hidden": self.hidden}
 
     def posterior(
         self, z1: torch.Tensor, z2: torch.Tensor

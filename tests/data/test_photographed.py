@@ -41,7 +41,7 @@ def test_faces_are_padded_and_keep_their_order(root):
 
 
 def test_errors_speak(tmp_path, root):
-    with pytest.raises(DataNotFound, match="coil20 was not found.*may not bring it along"):
+    with pytest.raises(DataNotFound, match=r"coil20 was not found.*may not bring it along"):
         photographed.coil20(tmp_path / "nowhere")
     (root / "freyfaces" / "freyfaces_28x20.npz").write_bytes(b"no archive")
     with pytest.raises(ValueError, match="is damaged"):

@@ -11,16 +11,23 @@ Every predictor sees two frames and gives one. Means stand for all that is Gauss
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import save as dump_tensors
 from torch import Tensor, nn
 
 from tvae.checks import to_floats
-from tvae.models import TVAE, VAE, evaluating
-from tvae.motions import SharedAction
 from tvae.experiments.lending import solve
+from tvae.files import AnyPath, atomic_write, reading
+from tvae.models import TVAE, VAE, build, evaluating
+from tvae.motions import SharedAction
 from tvae.networks import Decoder28, Encoder28, initialise
 from tvae.seeding import generator
 from tvae.transforms import Sequences
@@ -104,6 +111,11 @@ class MetaSequential(nn.Module):
         for network in (self.encoder, self.decoder):
             initialise(network, draws)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `stored` needs to build the model again."""
+        return {"model": "meta", "d": self.d, "rows": self.rows}
+
     def codes(self, x: Tensor) -> Tensor:
         """Matrices (N, rows, d/rows) of images (N, 1, 28, 28)."""
         return self.encoder(x)[:, : self.d].unflatten(1, (self.rows, -1))
@@ -155,6 +167,41 @@ def fit_meta(
         adam.step()
     meta.eval()
     return float(loss.detach())
+
+
+# --- what was trained ----------------------------------------------------------------------------
+
+
+def store(path: AnyPath, model: VAE | MetaSequential, note: str) -> None:
+    """The weights in half precision, with what rebuilds the model and a `note` on its training."""
+    half = {k: v.detach().half().contiguous() for k, v in model.state_dict().items()}
+    said = {"settings": json.dumps(model.settings), "note": note}
+    atomic_write(path, dump_tensors(half, metadata=said))
+
+
+def stored(path: AnyPath) -> tuple[Any, str]:
+    """The model that `store` wrote, in evaluation mode, and the note on its training."""
+    with reading(f"{Path(path).name} holds no stored model"):
+        with safe_open(path, framework="pt") as file:
+            said = file.metadata()
+            weights = {key: file.get_tensor(key).float() for key in file.keys()}  # noqa: SIM118
+        settings = json.loads(said["settings"])
+        if settings["model"] == "meta":
+            draws = generator(0, "overwritten")
+            model: Any = MetaSequential(settings["d"], settings["rows"], draws)
+        else:
+            model = build(settings)
+        model.load_state_dict(weights)
+    return model.eval().requires_grad_(False), said["note"]
+
+
+def film_model(name: str) -> tuple[Any, str]:
+    """A model of the chapter by name, "E", "hand-made", "VAE" or "meta-sequential", and its note."""
+    with resources.as_file(resources.files("tvae.experiments") / "films") as folder:
+        known = sorted(path.stem for path in folder.glob("*.safetensors"))
+        if name not in known:
+            raise ValueError(f"There is no model {name!r} of films; there are {', '.join(known)}.")
+        return stored(folder / f"{name}.safetensors")
 
 
 # --- measures -----------------------------------------------------------------------------------

@@ -1,0 +1,248 @@
+"""Films, three seeds of every model: `results/sequences.csv`, and COIL-20 and Frey faces beside it.
+
+    python scripts/sequence_trials.py                    # every row that the table does not hold
+    python scripts/sequence_trials.py "E, films"         # only these models
+    python scripts/sequence_trials.py --photographed     # the two photographed films, if they are there
+
+A row is one model, one seed and one set of films it has not seen: squared errors of the predicted
+frame after two others, and R² of the velocities read off τ. Trained weights stay in the folder `runs`,
+from where a stopped model is taken up again; a row that is written is not measured twice. Of the
+photographed films nothing but these numbers is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+import tvae
+from tvae.data import photographed, solids
+from tvae.experiments import sequences
+from tvae.files import atomic_write
+from tvae.models import TVAE, VAE
+from tvae.transforms import Sequences, Triplets, windows
+
+RESULTS = Path(__file__).parents[1] / "results"
+RUNS = Path(os.environ.get("TVAE_RUNS") or "runs") / "sequences"
+SEEDS = (0, 1, 2)
+D, K, SIGMA, FRAMES = 32, 8, 0.1, solids.FRAMES
+PREDICTS = ("tie", "predicted_constraint", "predicted_likelihood", "view_kl")
+LENDS = ("tie", "borrowed_constraint", "borrowed_likelihood", "view_kl")
+FOUR = ("rotation", "shear", "scale", "translation")
+#: Models by name: what they are, the loss they have, what they are trained on.
+MODELS: dict[str, dict[str, Any]] = {
+    "VAE": {"kind": "vae"},
+    "E, films": {"action": "E", "further": PREDICTS},
+    "E, films, no prediction": {"action": "E", "further": ("tie", "view_kl")},
+    "E, films, lending in time": {
+        "action": "E",
+        "further": (*PREDICTS, *LENDS[1:3]),
+        "pairs": True,
+    },
+    "A, films": {"action": "A", "further": PREDICTS},
+    "E, hand-made": {"action": "E", "further": LENDS, "views": Triplets(FOUR, "exact", pairs=True)},
+    "meta-sequential": {"kind": "meta"},
+}
+#: Steps and batch of every kind, and of a model after the VAE from which its networks start.
+LENGTH = {"vae": (3000, 100, 2e-3), "tvae": (1500, 50, 1e-3), "meta": (3000, 50, 1e-3)}
+
+
+def networks_of(model: torch.nn.Module) -> dict[str, dict[str, Tensor]]:
+    return {part: getattr(model, part).state_dict() for part in ("encoder", "decoder")}
+
+
+def kept(path: Path, model: Any, fit: Callable[[Any], None]) -> Any:
+    """The model with the weights at `path`, or fitted now and its weights kept there."""
+    if path.is_file():
+        model.load_state_dict(torch.load(path, weights_only=True))
+    else:
+        fit(model)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(model.state_dict(), path.with_suffix(".part"))
+        path.with_suffix(".part").rename(path)
+    return model.eval().requires_grad_(False)
+
+
+def schedule(kind: str, count: int, scale: float) -> dict[str, Any]:
+    """Steps, batch and rate; the rate is halved four times on the way."""
+    steps, batch, rate = LENGTH[kind]
+    steps = max(int(steps * scale), 1)
+    return {
+        "steps": steps,
+        "batch_size": batch,
+        "learning_rate": rate,
+        "halve_every": max(round(steps / (count // batch) / 5), 1),
+    }
+
+
+def make(name: str, seed: int, frames: Tensor, place: Path, scale: float = 1.0) -> Any:
+    """The model `name`, trained on films given as frames (N·T, 1, 28, 28)."""
+    settings = dict(MODELS[name])
+    kind = settings.pop("kind", "tvae")
+    path, length = place / f"{name}, seed {seed}.pt", schedule(kind, len(frames), scale)
+    draws = tvae.generator(seed, "init")
+    common: dict[str, Any] = {"seed": seed, "device": "cpu"}
+    if kind == "vae":
+        vae = VAE(D, likelihood="gaussian", sigma=SIGMA, generator=draws)
+        return kept(path, vae, lambda model: tvae.fit(model, frames, **length, **common))
+    if kind == "meta":
+        steps, batch, rate = (length[n] for n in ("steps", "batch_size", "learning_rate"))
+        every = length["halve_every"] * (len(frames) // batch)
+        return kept(
+            path,
+            sequences.MetaSequential(128, 8, draws),
+            lambda model: sequences.fit_meta(
+                model, frames, Sequences(FRAMES), steps=steps, rate=rate, halve_every=every,
+                batch=batch, seed=seed,
+            ),
+        )  # fmt: skip
+    model = TVAE(
+        D, action=settings.pop("action"), likelihood="gaussian", sigma=SIGMA, generator=draws
+    )
+    for part, weights in networks_of(make("VAE", seed, frames, place, scale)).items():
+        getattr(model, part).load_state_dict(weights)
+    views = settings.pop("views", None) or Sequences(FRAMES, pairs=settings.pop("pairs", False))
+    return kept(
+        path,
+        model,
+        lambda model: tvae.fit(model, frames, triplets=views, **settings, **length, **common),
+    )
+
+
+def measure(
+    model: Any, films: Tensor, velocity: Tensor | None, known: Any = None
+) -> dict[str, float]:
+    """Errors of the third frame by the first two, over all films (N, T, 1, 28, 28) of bytes.
+
+    `known` are films and velocities on which the linear read-out of velocities is fitted.
+    """
+    three = windows(films.float() / 255, 3)
+    before, now, after = (three[:, :, i].flatten(0, 1) for i in range(3))
+    guesses: dict[str, Tensor] = {"repeat": now}
+    if isinstance(model, sequences.MetaSequential):
+        guesses["predicted"] = model.predict(before, now)
+    else:
+        guesses["straight line"] = sequences.extrapolate(model, before, now)
+        guesses["reconstructed"] = model.decode(model.encode(after)[0])
+    if isinstance(model, TVAE):
+        guesses["predicted"] = sequences.predict(model, before, now)
+        if hasattr(model.action, "omega"):
+            guesses["solved"] = sequences.predict(model, before, now, solved=True)
+    row: dict[str, float] = {}
+    turning = None
+    if velocity is not None and velocity.shape[1] == 2:
+        turning = (velocity[:, 0] != 0).repeat_interleave(three.shape[1])
+    for name, guess in guesses.items():
+        error = sequences.squared_error(guess.clamp(0, 1), after)
+        row[name] = float(error.mean())
+        if turning is not None:
+            row[f"{name}, turntable"] = float(error[turning].mean())
+            row[f"{name}, light"] = float(error[~turning].mean())
+    if isinstance(model, TVAE) and velocity is not None and known is not None:
+        taus = [sequences.half_step(model, *pair_of(x)) for x in (known[0], films)]
+        found = sequences.readable(taus[0], known[1], taus[1], velocity)
+        row |= dict(zip(("R² of turning", "R² of light"), found.tolist(), strict=False))
+    return row
+
+
+def pair_of(films: Tensor) -> tuple[Tensor, Tensor]:
+    """The second and the third frame of films of bytes, as floats."""
+    return films[:, 1].float() / 255, films[:, 2].float() / 255
+
+
+class Table:
+    """Rows by model, seed and films, written as soon as they are there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows = pd.read_csv(path) if path.is_file() else pd.DataFrame()
+
+    def has(self, **key: Any) -> bool:
+        if self.rows.empty:
+            return False
+        return bool((self.rows[list(key)] == pd.Series(key)).all(1).any())
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows = pd.concat([self.rows, pd.DataFrame([row])], ignore_index=True)
+        atomic_write(self.path, self.rows.round(4).to_csv(index=False))
+        print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
+
+
+def drawn(names: list[str], scale: float) -> None:
+    """The films of solids."""
+    table = Table(RESULTS / "sequences.csv")
+    train = tvae.data.load("solids")
+    velocity = train.extras["velocity"][::FRAMES]
+    known = train.images.unflatten(0, (-1, FRAMES))[:1000], velocity[:1000]
+    held = {split: tvae.data.load("solids", split) for split in ("test", "unseen")}
+    for seed in SEEDS:
+        for name in names:
+            if table.has(model=name, seed=seed):
+                continue
+            start = time.process_time()
+            model = make(name, seed, train.images, RUNS, scale)
+            seconds = round(time.process_time() - start)
+            for split, data in held.items():
+                films = data.images.unflatten(0, (-1, FRAMES))
+                row = {"model": name, "seed": seed, "films": split, "seconds": seconds}
+                table.add(row | measure(model, films, data.extras["velocity"][::FRAMES], known))
+
+
+def of_photographs(scale: float) -> None:
+    """COIL-20 (unseen objects) and Frey faces (later frames)."""
+    table = Table(RESULTS / "sequences_photographed.csv")
+    for seed in SEEDS:
+        objects = photographed.coil20()[torch.randperm(20, generator=tvae.generator(seed, "split"))]
+        draws = tvae.generator(seed, "coil20")
+        sets = {"COIL-20, unseen objects": objects[15:], "COIL-20, seen objects": objects[:15]}
+        films, speed = photographed.coil20_films(objects[:15], 3000, FRAMES, draws)
+        held = {k: photographed.coil20_films(v, 300, FRAMES, draws) for k, v in sets.items()}
+        faces = photographed.freyfaces()
+        first, last = (windows(part[None], FRAMES)[0] for part in (faces[:1565], faces[1565:]))
+        for title, known, test in (
+            ("coil20", (films, speed[:, None]), held),
+            ("freyfaces", (first, None), {"Frey faces, last fifth": (last, None)}),
+        ):
+            for name in ("E, films",):
+                if all(table.has(model=name, seed=seed, films=k) for k in test):
+                    continue
+                model = make(name, seed, known[0].flatten(0, 1), RUNS / title, scale)
+                vae = make("VAE", seed, known[0].flatten(0, 1), RUNS / title, scale)
+                for which, (held_out, true) in test.items():
+                    row = {"model": name, "seed": seed, "films": which}
+                    v = None if true is None else true[:, None]
+                    row |= measure(model, held_out, v, known if v is not None else None)
+                    row["straight line, VAE"] = measure(vae, held_out, None)["straight line"]
+                    table.add(row)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", default=list(MODELS), help="models, as in the table")
+    parser.add_argument(
+        "--photographed", action="store_true", help="COIL-20 and Frey faces instead"
+    )
+    parser.add_argument("--scale", type=float, default=1.0, help="of the steps, for trials")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if unknown := [name for name in arguments.names if name not in MODELS]:
+        print(f"There is no model {unknown[0]!r}; there are: {'; '.join(MODELS)}.")
+        return 1
+    if arguments.photographed:
+        of_photographs(arguments.scale)
+    else:
+        drawn(arguments.names, arguments.scale)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
