@@ -9,8 +9,8 @@ their grey. Yet the world behind it is simple, and known here to the last digit:
 - The **light** is half a sky: a surface with normal n gets (1 + n·l)/2 of its light, l the middle of
   that half sky, 15° above the horizon. (For a Lambert surface and an evenly bright half of the sphere
   of directions this is exact, so no shading model is needed; solids cast no shadows.)
-- A **film** has `FRAMES` frames. Either the table turns or the light goes round, by a constant number
-  of degrees a frame. While the table turns, the light stands still in front, to the right.
+- A **film** has `FRAMES` frames. Either the table turns or the light crosses the sky in front of it, by
+  a constant number of degrees a frame. While the table turns, the light stands still on the right.
 
 Images are 28×28, the mean of 3×3 rays a pixel. Families of training and testing are the same, their
 solids are not; one family, `stairs`, is held out altogether (split "unseen"). Everything follows from
@@ -23,7 +23,7 @@ side of the picture is 2.5 units of the world, its middle looks at the point (0,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ SIDE, RAYS, FRAMES = 28, 3, 5
 WIDTH, MIDDLE = 2.5, (0.0, 0.0, 0.5)  # of the world that the picture shows, and what it looks at
 CAMERA, SUN = math.radians(30), math.radians(15)  # how high camera and light stand
 #: The largest velocity of either motion, degrees a frame.
-FASTEST = {"turntable": 30.0, "light": 75.0}
+FASTEST = {"turntable": 30.0, "light": 40.0}
 STILL = 60.0  # where a light stands that does not move: in front, to the right
 COUNTS = {"train": 3000, "test": 300, "unseen": 300}  # films
 _CHUNK = 64  # images drawn at once
@@ -75,7 +75,7 @@ def _ranges(u: Tensor, *ends: tuple[float, float]) -> list[Tensor]:
 
 
 def slab(
-    sides: list[tuple[Tensor, Tensor, Tensor | float]], low: Tensor | float, high: Tensor
+    sides: Sequence[tuple[Tensor, Tensor, Tensor | float]], low: Tensor | float, high: Tensor
 ) -> Tensor:
     """Planes (N, F, 4) of an upright body between two heights; sides are (angle, distance, slope).
 
@@ -293,6 +293,10 @@ def _trace(solid: Solid, turn: Tensor, light: Tensor, place: Tensor) -> Tensor:
     return lit.gather(1, first)[:, 0]
 
 
+def _dot(a: list[Tensor], b: list[Tensor]) -> Tensor:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
 def _meet_bodies(
     body: Tensor,
     centre: Tensor,
@@ -304,24 +308,22 @@ def _meet_bodies(
     glow: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`near`, `far` and `glow` after the elliptic bodies as well: |q + s w| ≤ 1 along each ray."""
-    w = body[..., 2]  # (N, P, 3)
+    columns = [[body[..., i, j, None, None] for i in range(3)] for j in range(3)]
+    w = columns[2]
+    middle = [centre[..., j, None, None] for j in range(3)]
     q = [
-        body[..., i, 0, None, None] * (x - centre[..., 0, None, None])
-        + body[..., i, 1, None, None] * (y - centre[..., 1, None, None])
-        - (w[..., i] * centre[..., 2])[..., None, None]
+        columns[0][i] * (x - middle[0]) + columns[1][i] * (y - middle[1]) - w[i] * middle[2]
         for i in range(3)
     ]
     there = body.abs().sum((2, 3))[..., None, None] > 0
-    a = w.square().sum(-1)[..., None, None].clamp(min=1e-12)
-    b = sum(w[..., i, None, None] * q[i] for i in range(3))
-    c = sum(part.square() for part in q) - 1
+    a, b, c = _dot(w, w).clamp(min=1e-12), _dot(w, q), _dot(q, q) - 1
     inside = b.square() - a * c
     root = inside.clamp(min=0).sqrt()
     s, back = (-b + root) / a, (-b - root) / a
-    point = [q[i] + s * w[..., i, None, None] for i in range(3)]
-    normal = [sum(body[..., i, j, None, None] * point[i] for i in range(3)) for j in range(3)]
-    length = sum(part.square() for part in normal).clamp(min=1e-12).sqrt()
-    shade = sum(normal[j] * sun[:, None, j, None, None] for j in range(3)) / length
+    point = [q[i] + s * w[i] for i in range(3)]
+    normal = [_dot(columns[j], point) for j in range(3)]
+    length = _dot(normal, normal).clamp(min=1e-12).sqrt()
+    shade = _dot(normal, [sun[:, None, j, None, None] for j in range(3)]) / length
     front = there & (s < near)
     glow = torch.where(front, shade, glow)
     near, far = torch.where(front, s, near), torch.where(there, torch.maximum(far, back), far)
@@ -345,6 +347,12 @@ class Films(NamedTuple):
     angles: Tensor
     velocity: Tensor
     acceleration: Tensor
+
+
+def _sunrise(u: Tensor, velocity: Tensor, frames: int) -> Tensor:
+    """Where a light starts whose film shall stay in front of the table, from left to right or back."""
+    half = velocity * (frames - 1) / 2
+    return (2 * u - 1) * (90 - half.abs()).clamp(min=0) - half
 
 
 def film(
@@ -373,15 +381,17 @@ def film(
     velocity = (2 * u[:, 2:4] - 1) * fastest * moves
     change = (2 * u[:, 4:6] - 1) * fastest * moves * acceleration
     t = torch.arange(frames)[:, None]
-    start = 360 * u[:, None, 6:8]
-    start[..., 1] = start[..., 1].where(moves[:, 1:], torch.tensor(STILL))
+    start = torch.stack((360 * u[:, 6], _sunrise(u[:, 7], velocity[:, 1], frames)), 1)
+    start[:, 1] = start[:, 1].where(moves[:, 1], torch.tensor(STILL))
+    start = start[:, None]
     angles = start + t * velocity[:, None] + t * (t - 1) / 2 * change[:, None]
     images = torch.empty(count, frames, 1, SIDE, SIDE, dtype=torch.uint8)
     for index, make in enumerate(FAMILIES.values()):  # together what has the same parts
         rows = (family == index).nonzero()[:, 0]
         if len(rows):
             solid = make(u[rows, 8:]).rows(torch.arange(len(rows)).repeat_interleave(frames))
-            drawn = render(solid, *angles[rows].flatten(0, 1).unbind(1))
+            turn, light = angles[rows].flatten(0, 1).unbind(1)
+            drawn = render(solid, turn, light)
             images[rows] = (drawn * 255).round().byte().unflatten(0, (-1, frames))
     return Films(images, family, angles, velocity, change)
 

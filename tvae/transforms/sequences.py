@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tvae.checks import check_images, check_whole
+from tvae.checks import check_images, check_whole, to_floats
 from tvae.transforms.batch import TripletBatch
 
 #: What the configuration of a run writes in the place of families of transformations.
@@ -75,11 +75,10 @@ class Sequences:
         def views(x0: Tensor, generator: torch.Generator, *, check: bool = True) -> TripletBatch:
             film, moment, stride = self.draw(index, generator)
             rows = film * self.frames + moment
-            # frames come as they are stored: x0 says what they have to become
-            three = [images[at] for at in (rows, rows + stride, rows - stride)]
-            if not three[0].is_floating_point() and x0.is_floating_point():
-                three = [view.to(x0.dtype).div_(255) for view in three]
-            return TripletBatch(*three, torch.stack((moment, stride), 1))
+            now, after, before = (
+                to_floats(images[at], x0.dtype) for at in (rows, rows + stride, rows - stride)
+            )
+            return TripletBatch(now, after, before, torch.stack((moment, stride), 1))
 
         return views
 
