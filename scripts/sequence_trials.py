@@ -3,6 +3,7 @@
     python scripts/sequence_trials.py                    # every row that the table does not hold
     python scripts/sequence_trials.py "E, films"         # only these models
     python scripts/sequence_trials.py --photographed     # the two photographed films, if they are there
+    python scripts/sequence_trials.py --store            # the weights that the chapter brings along
 
 A row is one model, one seed and one set of films it has not seen: squared errors of the predicted
 frame after two others, and R² of the velocities read off τ. Trained weights stay in the folder `runs`,
@@ -48,6 +49,14 @@ MODELS: dict[str, dict[str, Any]] = {
     "E, hand-made": {"action": "E", "further": LENDS, "views": Triplets(FOUR, "exact", pairs=True)},
     "meta-sequential": {"kind": "meta"},
 }
+#: What the chapter loads, by its name there.
+STORED = {
+    "VAE": "VAE",
+    "E, films": "E",
+    "E, hand-made": "hand-made",
+    "meta-sequential": "meta-sequential",
+}
+FILMS = Path(sequences.__file__).parent / "films"
 #: Steps and batch of every kind, and of a model after the VAE from which its networks start.
 LENGTH = {"vae": (2100, 100, 2e-3), "tvae": (900, 50, 2e-3), "meta": (1500, 50, 2e-3)}
 
@@ -103,7 +112,8 @@ def make(name: str, seed: int, frames: Tensor, place: Path, scale: float = 1.0) 
         )  # fmt: skip
     options: dict[str, Any] = {"likelihood": "gaussian", "sigma": SIGMA, "hidden": HIDDEN}
     model = TVAE(D, action=settings.pop("action"), generator=draws, **options)
-    for part, weights in networks_of(make("VAE", seed, frames, place, scale)).items():
+    # all seeds start from the networks of one VAE, which have seen every frame but no order
+    for part, weights in networks_of(make("VAE", 0, frames, place, scale)).items():
         getattr(model, part).load_state_dict(weights)
     views = settings.pop("views", None) or Sequences(FRAMES, pairs=settings.pop("pairs", False))
     return kept(
@@ -133,6 +143,13 @@ def measure(
         if hasattr(model.action, "omega"):
             guesses["solved"] = sequences.predict(model, before, now, solved=True)
     row: dict[str, float] = {}
+    if isinstance(model, VAE) and known is not None:
+        for name in {"straight line", "predicted"} & set(guesses):
+            guess = sequences.extrapolate if name == "straight line" else sequences.predict
+            first, second, third = (known[0][:, i].float() / 255 for i in (1, 2, 3))
+            share = sequences.best_share(model, second, guess(model, first, second), third)
+            row[f"share carried, {name}"] = share
+            guesses[f"{name}, carried"] = sequences.carried(model, now, guesses[name], share)
     turning = None
     if velocity is not None and velocity.shape[1] == 2:
         turning = (velocity[:, 0] != 0).repeat_interleave(three.shape[1])
@@ -164,7 +181,7 @@ class Table:
     def has(self, **key: Any) -> bool:
         if self.rows.empty:
             return False
-        return bool((self.rows[list(key)] == pd.Series(key)).all(1).any())
+        return bool((self.rows[list(key)] == pd.Series(key)).all(axis=1).any())
 
     def add(self, row: dict[str, Any]) -> None:
         self.rows = pd.concat([self.rows, pd.DataFrame([row])], ignore_index=True)
@@ -172,24 +189,34 @@ class Table:
         print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
 
 
+def films_of(split: str) -> tuple[Tensor, Tensor]:
+    """Films (N, T, 1, 28, 28) of solids and their velocities (N, 2); drawn once, then kept."""
+    path = RUNS / f"solids-{split}.pt"
+    if not path.is_file():
+        data = tvae.data.load("solids", split)
+        films = data.images.unflatten(0, (-1, FRAMES)), data.extras["velocity"][::FRAMES]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save([part.clone() for part in films], path)
+    films, velocity = torch.load(path, weights_only=True)
+    return films, velocity
+
+
 def drawn(names: list[str], scale: float) -> None:
     """The films of solids."""
     table = Table(RESULTS / "sequences.csv")
-    train = tvae.data.load("solids")
-    velocity = train.extras["velocity"][::FRAMES]
-    known = train.images.unflatten(0, (-1, FRAMES))[:1000], velocity[:1000]
-    held = {split: tvae.data.load("solids", split) for split in ("test", "unseen")}
+    images, velocity = films_of("train")
+    known = images[:1000], velocity[:1000]
+    held = {split: films_of(split) for split in ("test", "unseen")}
     for seed in SEEDS:
         for name in names:
-            if table.has(model=name, seed=seed):
+            if table.has(model=name, seed=seed) or (name == "VAE" and seed):
                 continue
             start = time.process_time()
-            model = make(name, seed, train.images, RUNS, scale)
+            model = make(name, seed, images.flatten(0, 1), RUNS, scale)
             seconds = round(time.process_time() - start)
-            for split, data in held.items():
-                films = data.images.unflatten(0, (-1, FRAMES))
+            for split, (films, true) in held.items():
                 row = {"model": name, "seed": seed, "films": split, "seconds": seconds}
-                table.add(row | measure(model, films, data.extras["velocity"][::FRAMES], known))
+                table.add(row | measure(model, films, true, known))
 
 
 def of_photographs(scale: float) -> None:
@@ -220,19 +247,36 @@ def of_photographs(scale: float) -> None:
                     table.add(row)
 
 
+def store() -> None:
+    """Weights of seed 0 into the package, in half precision."""
+    images, _ = films_of("train")
+    for name, short in STORED.items():
+        kind = MODELS[name].get("kind", "tvae")
+        steps, batch, _ = LENGTH[kind]
+        note = f"{steps:,} steps of {batch} {'frames' if kind == 'vae' else 'triplets'}, seed 0"
+        if kind == "tvae":
+            note += ", from the VAE's networks"
+        path = FILMS / f"{short}.safetensors"
+        sequences.store(path, make(name, 0, images.flatten(0, 1), RUNS), note)
+        print(f"{path.name}: {path.stat().st_size / 2**20:.2f} MB, {note}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=list(MODELS), help="models, as in the table")
     parser.add_argument(
         "--photographed", action="store_true", help="COIL-20 and Frey faces instead"
     )
+    parser.add_argument("--store", action="store_true", help="write the chapter's weights instead")
     parser.add_argument("--scale", type=float, default=1.0, help="of the steps, for trials")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if unknown := [name for name in arguments.names if name not in MODELS]:
         print(f"There is no model {unknown[0]!r}; there are: {'; '.join(MODELS)}.")
         return 1
-    if arguments.photographed:
+    if arguments.store:
+        store()
+    elif arguments.photographed:
         of_photographs(arguments.scale)
     else:
         drawn(arguments.names, arguments.scale)

@@ -168,3 +168,47 @@ def test_a_velocity_that_is_linear_in_tau_is_read_off_it():
     assert torch.allclose(perfect, torch.ones(2, dtype=torch.float64), atol=1e-6)
     noise = torch.randn(30, 2, generator=draws)
     assert bool((sequences.readable(tau, tau @ to, test, noise) < 0.5).all())
+
+
+def test_what_the_decoder_cannot_draw_is_carried_along():
+    """Images with a pattern outside of the code: the best share is one, and the guess then exact."""
+    vae = VAE(8, (1, 6, 6), likelihood="gaussian", encoder=Read(8), decoder=Write()).eval()
+    z, step = (torch.randn(4, 8, generator=generator(i, "line")) / 4 for i in range(2))
+    pattern = torch.zeros(4, 1, 6, 6)
+    pattern[:, :, 3:] = torch.rand(4, 1, 3, 6, generator=generator(2, "pattern")) / 4
+    x = [vae.decode(z + t * step) + pattern for t in range(3)]
+    guess = sequences.extrapolate(vae, x[0], x[1])
+    share = sequences.best_share(vae, x[1], guess, x[2])
+    assert share == pytest.approx(1, abs=1e-4)
+    assert torch.allclose(sequences.carried(vae, x[1], guess, share), x[2], atol=1e-4)
+    assert torch.equal(sequences.carried(vae, x[1], guess, 0.0), guess)
+
+
+@pytest.mark.parametrize("kind", ["E", "vae", "meta"])
+def test_stored_models_come_back_but_for_half_precision(kind, tmp_path):
+    if kind == "meta":
+        model = sequences.MetaSequential(16, 4, generator(0, "store"))
+    elif kind == "vae":
+        model = VAE(4, likelihood="gaussian", generator=generator(0, "store"))
+    else:
+        model = TVAE(4, action="E", hidden=8, generator=generator(0, "store"))
+    path = tmp_path / "model.safetensors"
+    sequences.store(path, model, "two steps")
+    again, note = sequences.stored(path)
+    assert note == "two steps" and type(again) is type(model)
+    for a, b in zip(model.parameters(), again.parameters(), strict=True):
+        assert torch.allclose(a, b, atol=1e-3)
+    path.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="holds no stored model"):
+        sequences.stored(path)
+
+
+def test_the_models_of_the_chapter_are_there_and_small():
+    names = ("E", "VAE", "hand-made", "meta-sequential")
+    x = torch.rand(2, 1, 28, 28, generator=generator(0, "x"))
+    for name in names:
+        model, note = sequences.film_model(name)
+        assert "seed 0" in note and sum(p.numel() for p in model.parameters()) < 8e5
+    assert sequences.predict(sequences.film_model("E")[0], x, x).shape == x.shape
+    with pytest.raises(ValueError, match="no model 'F' of films; there are E, VAE"):
+        sequences.film_model("F")

@@ -78,6 +78,18 @@ def extrapolate(model: VAE, before: Tensor, now: Tensor) -> Tensor:
         return model.decode(2 * model.encode(now)[0] - model.encode(before)[0])
 
 
+def carried(model: VAE, now: Tensor, predicted: Tensor, share: float) -> Tensor:
+    """A prediction (N, C, H, W) with a share of what the decoder could not draw of the frame `now`."""
+    with evaluating(model):
+        return predicted + share * (now - model.decode(model.encode(now)[0]))
+
+
+def best_share(model: VAE, now: Tensor, predicted: Tensor, true: Tensor) -> float:
+    """The share of `carried` with the smallest squared error, by least squares."""
+    left = carried(model, now, torch.zeros_like(now), 1.0)
+    return float(((true - predicted) * left).sum() / left.square().sum())
+
+
 def repeat(before: Tensor, now: Tensor) -> Tensor:
     """The last frame again."""
     return now
