@@ -58,7 +58,7 @@ STORED = {
 }
 FILMS = Path(sequences.__file__).parent / "films"
 #: Steps and batch of every kind, and of a model after the VAE from which its networks start.
-LENGTH = {"vae": (2100, 100, 2e-3), "tvae": (900, 50, 2e-3), "meta": (1500, 50, 2e-3)}
+LENGTH = {"vae": (2100, 100, 2e-3), "tvae": (900, 50, 2e-3), "meta": (3000, 50, 2e-3)}
 
 
 def networks_of(model: torch.nn.Module) -> dict[str, dict[str, Tensor]]:

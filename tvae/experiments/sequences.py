@@ -138,14 +138,14 @@ class MetaSequential(nn.Module):
         return torch.linalg.solve(before @ before.mT + self.ridge * eye, before @ now.mT).mT
 
     def forward(self, before: Tensor, now: Tensor) -> Tensor:
-        """Logits (N, 1, 28, 28) of the frame after `now`."""
+        """The frame after `now`, (N, 1, 28, 28), as the decoder gives it."""
         z, z_before = self.codes(now), self.codes(before)
         return self.decoder((self.transition(z_before, z) @ z).flatten(1))
 
     @torch.no_grad()
     def predict(self, before: Tensor, now: Tensor) -> Tensor:
-        """The frame after `now`, (N, 1, 28, 28) in [0, 1]."""
-        return self.eval()(before, now).sigmoid()
+        """The frame after `now`, (N, 1, 28, 28)."""
+        return self.eval()(before, now)
 
 
 def fit_meta(
@@ -159,7 +159,7 @@ def fit_meta(
     batch: int = 100,
     seed: int = 0,
 ) -> float:
-    """Train on films (frames (N·T, 1, 28, 28), as for `tvae.fit`); the last loss, in nats an image."""
+    """Train on films (frames (N·T, 1, 28, 28), as for `tvae.fit`); the last squared error."""
     order, draws = generator(seed, "shuffle"), generator(seed, "triplets")
     adam = torch.optim.Adam(meta.parameters(), lr=rate)
     loss = torch.zeros(())
@@ -170,10 +170,7 @@ def fit_meta(
         rows = to_floats(images[index], torch.float32)
         x0, x1, x2, _ = views.among(images, index)(rows, draws)
         ahead = torch.cat((meta(x2, x0), meta(x1, x0)))  # on and back, as the T-VAE has it
-        pixels = nn.functional.binary_cross_entropy_with_logits(
-            ahead, torch.cat((x1, x2)), reduction="none"
-        )
-        loss = pixels.flatten(1).sum(1).mean()
+        loss = squared_error(ahead, torch.cat((x1, x2))).mean()
         adam.zero_grad()
         loss.backward()
         adam.step()
