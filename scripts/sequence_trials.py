@@ -19,6 +19,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,8 +167,10 @@ def measure(
         if turning is not None:
             row[f"{name}, turntable"] = float(error[turning].mean())
             row[f"{name}, light"] = float(error[~turning].mean())
-    if isinstance(model, TVAE) and velocity is not None and known is not None:
-        taus = [sequences.half_step(model, *pair_of(x)) for x in (known[0], films)]
+    if type(model) is not VAE and velocity is not None and known is not None:
+        meta = isinstance(model, sequences.MetaSequential)
+        read = model.read if meta else partial(sequences.half_step, model)
+        taus = [read(*pair_of(x)) for x in (known[0], films)]
         found = sequences.readable(taus[0], known[1], taus[1], velocity)
         names = zip(("R² of turning", "R² of light"), found.tolist(), strict=False)
         row |= {name: value for name, value in names if math.isfinite(value)}
@@ -215,6 +218,8 @@ def drawn(names: list[str], seeds: Sequence[int], scale: float) -> None:
     images, velocity = films_of("train")
     known = images[:1000], velocity[:1000]
     held = {split: films_of(split) for split in ("test", "unseen")}
+    angles = tvae.data.load("solids", "test").extras["angles"].unflatten(0, (-1, FRAMES))
+    lenders = sequences.other_solids(angles[:, :2], tvae.generator(0, "lenders"))
     for seed in seeds:
         for name in names:
             if table.has(model=name, seed=seed) or (name == "VAE" and seed):
@@ -233,7 +238,11 @@ def drawn(names: list[str], seeds: Sequence[int], scale: float) -> None:
                     films, true = (part[true[:, motion] != 0] for part in (films, true))
                     rows = known[1][:, motion] != 0
                     fitted = known[0][rows], known[1][rows]
-                table.add(row | measure(model, films, true, fitted))
+                row |= measure(model, films, true, fitted)
+                if split == "test" and type(model) is not VAE and motion is None:
+                    found = sequences.swapped_errors(model, films[:, :3].float() / 255, lenders)
+                    row |= {f"lent, {whose}": error for whose, error in found.items()}
+                table.add(row)
 
 
 def of_photographs(seeds: Sequence[int], scale: float) -> None:

@@ -147,6 +147,9 @@ def test_a_matrix_is_found_by_least_squares():
     true = torch.randn(3, 4, 4, generator=generator(1, "m")).double()
     z = torch.randn(3, 4, 6, generator=generator(2, "m")).double()
     assert torch.allclose(meta.transition(z, true @ z), true, atol=1e-8)
+    x = torch.rand(3, 1, 28, 28, generator=generator(3, "x")).double()
+    meta.ridge = 1e-12
+    assert float(meta.read(x, x).abs().max()) < 1e-2  # nothing happens: the identity
     with pytest.raises(ValueError, match="10 numbers must fill 4 equal rows"):
         sequences.MetaSequential(10, 4, generator(0, "meta"))
 
@@ -212,3 +215,30 @@ def test_the_models_of_the_chapter_are_there_and_small():
     assert sequences.predict(sequences.film_model("E")[0], x, x).shape == x.shape
     with pytest.raises(ValueError, match="no model 'F' of films; there are E, VAE"):
         sequences.film_model("F")
+
+
+def test_other_solids_stand_at_the_same_angles():
+    angles = torch.tensor([[[10.0, 30.0], [40.0, 30.0]]]).expand(4, 2, 2)
+    frames = sequences.other_solids(angles, generator(0, "lenders"))
+    assert frames.shape == (4, 2, 1, 28, 28) and not torch.equal(frames[:, 0], frames[:, 1])
+    whole = sequences.other_solids(angles + torch.tensor([360.0, 0.0]), generator(0, "lenders"))
+    assert float((frames - whole).abs().mean()) < 1e-4
+
+
+def test_a_transition_of_its_own_film_is_exact_and_a_swapped_one_is_that_of_the_lender():
+    model, tau = transparent("W", action_options={"k": 3}), some_tau()
+    back = torch.linalg.pinv(model.action.shift)
+    reads = nn.Linear(16, 3, bias=False).double()
+    reads.weight.data = torch.cat((back, -back), 1) / 2
+    model.xi = reads.requires_grad_(False)
+    films = [
+        torch.stack([model.decode(z) for z in orbit(model, tau, 3, seed)], 1) for seed in (0, 1)
+    ]
+    found = sequences.swapped_errors(model, films[0], films[1][:, :2])
+    assert found["own"] < 1e-10 and found["swapped"] < 1e-10 < found["none"]
+    other = torch.stack([model.decode(z) for z in orbit(model, -tau, 2, 2)], 1)
+    assert sequences.swapped_errors(model, films[0], other)["swapped"] > found["none"]
+    meta = sequences.MetaSequential(16, 4, generator(0, "meta"))
+    x = torch.rand(2, 3, 1, 28, 28, generator=generator(1, "x"))
+    same = sequences.swapped_errors(meta, x, x[:, :2])
+    assert same["own"] == pytest.approx(same["swapped"])

@@ -1,6 +1,6 @@
 """The chapter on films: predicting the frame after the last, and reading a velocity off τ.
 
-    before, now, after = quadruples(films)...                 # frames, (N, C, H, W) each
+    before, now, after = windows(films, 3)[:, 0].unbind(1)    # frames, (N, C, H, W) each
     predict(model, before, now)                               # what comes next, by the T-VAE
     extrapolate(model, before, now)                           # ... on a straight line of codes
     meta = MetaSequential(128, rows=8); fit_meta(meta, ...)   # ... by a matrix solved for
@@ -12,8 +12,6 @@ Every predictor sees two frames and gives one. Means stand for all that is Gauss
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from safetensors.torch import save as dump_tensors
 from torch import Tensor, nn
 
 from tvae.checks import to_floats
+from tvae.data import solids
 from tvae.experiments.lending import solve
 from tvae.files import AnyPath, atomic_write, reading
 from tvae.models import TVAE, VAE, build, evaluating
@@ -31,9 +30,6 @@ from tvae.motions import SharedAction
 from tvae.networks import Decoder28, Encoder28, initialise
 from tvae.seeding import generator
 from tvae.transforms import Sequences
-
-Predictor = Callable[[Tensor, Tensor], Tensor]
-
 
 # --- predictors ---------------------------------------------------------------------------------
 
@@ -143,6 +139,12 @@ class MetaSequential(nn.Module):
         return self.decoder((self.transition(z_before, z) @ z).flatten(1))
 
     @torch.no_grad()
+    def read(self, before: Tensor, now: Tensor) -> Tensor:
+        """The transition between two frames less the identity, as numbers: (N, rows²)."""
+        matrix = self.eval().transition(self.codes(before), self.codes(now))
+        return (matrix - torch.eye(self.rows, device=matrix.device)).flatten(1)
+
+    @torch.no_grad()
     def predict(self, before: Tensor, now: Tensor) -> Tensor:
         """The frame after `now`, (N, 1, 28, 28)."""
         return self.eval()(before, now)
@@ -226,16 +228,38 @@ def readable(tau: Tensor, velocity: Tensor, test_tau: Tensor, test_velocity: Ten
     return 1 - rest / (test_velocity.double() - test_velocity.double().mean(0)).square().sum(0)
 
 
-def predictors(
-    model: TVAE | None = None, vae: VAE | None = None, meta: MetaSequential | None = None
-) -> dict[str, Predictor]:
-    """All ways to guess the next frame that the given models allow, by name."""
-    found: dict[str, Predictor] = {"the last frame again": repeat}
-    if vae is not None:
-        found["straight line, VAE"] = partial(extrapolate, vae)
-    if meta is not None:
-        found["meta-sequential"] = meta.predict
-    if model is not None:
-        found["straight line, ours"] = partial(extrapolate, model)
-        found["τ, read off by f_ξ"] = partial(predict, model)
-    return found
+def other_solids(angles: Tensor, draws: torch.Generator) -> Tensor:
+    """Frames (N, T, 1, 28, 28) of solids drawn anew, at given angles (N, T, 2) of table and light."""
+    names = list(solids.FAMILIES)[:-1]
+    which = torch.randint(len(names), (len(angles),), generator=draws)
+    frames = torch.empty(*angles.shape[:2], 1, solids.SIDE, solids.SIDE)
+    for k, name in enumerate(names):
+        rows = (which == k).nonzero()[:, 0]
+        solid = solids.FAMILIES[name](torch.rand(len(rows), 6, generator=draws))
+        for t in range(angles.shape[1]):
+            turn, light = angles[rows, t].unbind(1)
+            frames[rows, t] = solids.render(solid, turn, light)
+    return frames
+
+
+def swapped_errors(
+    model: TVAE | MetaSequential, frames: Tensor, lenders: Tensor
+) -> dict[str, float]:
+    """Mean squared errors of the third of `frames` (N, 3, C, H, W) by the first two.
+
+    With the film's own transition, with that of the same motion of other solids, `lenders`
+    (N, 2, C, H, W), and with none.
+    """
+    now, true = frames[:, 1], frames[:, 2]
+    ends: dict[str, Tensor] = {}
+    for whose, two in (("own", frames), ("swapped", lenders)):
+        if isinstance(model, TVAE):
+            tau = half_step(model, two[:, 0], two[:, 1])
+            ends[whose], ends["none"] = go_on(model, now, tau), go_on(model, now, 0 * tau)
+        else:
+            with torch.no_grad():
+                before, z = model.codes(two[:, 0]), model.codes(two[:, 1])
+                moved = model.transition(before, z) @ model.codes(now)
+                ends[whose] = model.decoder(moved.flatten(1))
+                ends["none"] = model.decoder(model.codes(now).flatten(1))
+    return {how: float(squared_error(x.clamp(0, 1), true).mean()) for how, x in ends.items()}
