@@ -230,7 +230,7 @@ def drawn(names: list[str], seeds: Sequence[int], scale: float) -> None:
             if name != "VAE" and motion is not None:
                 make("VAE", 0, images.flatten(0, 1), RUNS, scale)  # of all films, as for the others
             model = make(name, seed, images[chosen].flatten(0, 1), RUNS, scale)
-            seconds = round(time.process_time() - start)
+            seconds = round(time.process_time() - start) or None  # none if the weights were there
             for split, (films, true) in held.items():
                 row = {"model": name, "seed": seed, "films": split, "seconds": seconds}
                 fitted = known
