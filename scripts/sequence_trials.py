@@ -174,6 +174,13 @@ def measure(
         found = sequences.readable(taus[0], known[1], taus[1], velocity)
         names = zip(("R² of turning", "R² of light"), found.tolist(), strict=False)
         row |= {name: value for name, value in names if math.isfinite(value)}
+        for i, motion in enumerate(("turning", "light")[: velocity.shape[1]]):
+            # fitted and judged on the films of this motion alone
+            some, films_of_it = known[1][:, i] != 0, velocity[:, i] != 0
+            if bool(some.any()) and bool(films_of_it.any()):
+                parts = taus[0][some], known[1][some], taus[1][films_of_it], velocity[films_of_it]
+                found = sequences.readable(*parts)[i]
+                row[f"R² of {motion}, its own films"] = float(found)
     return row
 
 
