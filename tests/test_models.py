@@ -184,3 +184,13 @@ def test_mistakes_in_use_get_a_sentence(model):
     ]:
         with pytest.raises(ValueError, match=sentence):
             call()
+
+
+def test_narrower_networks_are_remembered_and_the_usual_ones_leave_no_trace():
+    model = TVAE(4, action="E", hidden=16, generator=generator(0, "narrow"))
+    assert model.psi[0].out_features == 16 and model.xi[2].out_features == 16
+    again = build(model.settings)
+    again.load_state_dict(model.state_dict())
+    assert "hidden" not in TVAE(4, generator=generator(0, "wide")).settings
+    with pytest.raises(ValueError, match="width of q_ψ and f_ξ must be a positive whole number"):
+        TVAE(4, hidden=0)

@@ -18,8 +18,8 @@ from torch import nn
 
 from tvae import actions
 from tvae import motions as motions  # registers the actions E, L, W and G
-from tvae.checks import check_dimension, check_images, to_floats
-from tvae.networks import default_networks, initialise, mlp
+from tvae.checks import check_dimension, check_images, check_whole, to_floats
+from tvae.networks import HIDDEN, default_networks, initialise, mlp
 
 LIKELIHOODS = ("bernoulli", "gaussian")
 Shape = tuple[int, int, int]
@@ -221,6 +221,7 @@ class TVAE(VAE):
             {"k": 6} for E.
         tau_width: the standard deviation s of q_ξ(τ|z₁, z₂) = N(f_ξ(z₁, z₂), s²). In the paper it is
             zero: τ = f_ξ(z₁, z₂). With a width, τ is drawn in training and has the prior N(0, 1).
+        hidden: the width of the networks behind q_ψ and f_ξ; None for the paper's 1000.
 
     The other arguments are those of `VAE`.
     """
@@ -234,6 +235,7 @@ class TVAE(VAE):
         residual: bool = False,
         action_options: Mapping[str, Any] | None = None,
         tau_width: float = 0.0,
+        hidden: int | None = None,
         likelihood: str = "bernoulli",
         sigma: float = 0.1,
         width: int | None = None,
@@ -259,8 +261,10 @@ class TVAE(VAE):
         self.action = action
         self.action_options = dict(action_options or {})
         self.tau_width = check_width(tau_width)
-        self.psi = mlp(2 * d, 2 * d)  # q_ψ(z|z₁, z₂): mean and log-variance
-        self.xi = mlp(2 * d, action.tau_size)  # τ = f_ξ(z₁, z₂)
+        self.hidden = hidden
+        wide = HIDDEN if hidden is None else check_whole(hidden, "The width of q_ψ and f_ξ")
+        self.psi = mlp(2 * d, 2 * d, wide)  # q_ψ(z|z₁, z₂): mean and log-variance
+        self.xi = mlp(2 * d, action.tau_size, wide)  # τ = f_ξ(z₁, z₂)
         if generator is not None:
             for network in (self.psi, self.xi, self.action):
                 initialise(network, generator)
@@ -276,7 +280,8 @@ class TVAE(VAE):
             "residual": residual,
             "action_options": self.action_options,
         }
-        return settings | ({"tau_width": self.tau_width} if self.tau_width else {})
+        settings |= {"tau_width": self.tau_width} if self.tau_width else {}
+        return settings if self.hidden is None else {**settings, "hidden": self.hidden}
 
     def posterior(
         self, z1: torch.Tensor, z2: torch.Tensor

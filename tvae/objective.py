@@ -25,6 +25,9 @@ FURTHER = {
     # of pairs of images that share their transformation: τ is the other one's
     "borrowed_constraint": ("borrowed_c1", "borrowed_c2"),
     "borrowed_likelihood": ("borrowed_nllx1", "borrowed_nllx2"),
+    # of films: each outer frame, by the τ that is read off the other two
+    "predicted_constraint": ("predicted_c1", "predicted_c2"),
+    "predicted_likelihood": ("predicted_nllx1", "predicted_nllx2"),
     # no term of its own: every constraint compares means, so that none presses on a posterior's width
     "means": (),
 }
@@ -53,6 +56,10 @@ class Terms:
     borrowed_c2: torch.Tensor | None = None
     borrowed_nllx1: torch.Tensor | None = None
     borrowed_nllx2: torch.Tensor | None = None
+    predicted_c1: torch.Tensor | None = None
+    predicted_c2: torch.Tensor | None = None
+    predicted_nllx1: torch.Tensor | None = None
+    predicted_nllx2: torch.Tensor | None = None
 
     def items(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Pairs (name, tensor (B,)) of the terms that exist, those of `TERMS` first."""
@@ -124,6 +131,18 @@ def vae_id_terms(model: TVAE, x0: torch.Tensor, generator: torch.Generator | Non
     return Terms(nllx0=model.nll(model.decode_logits(z0), x0), kl0=kl_standard_normal(mean, logvar))
 
 
+def predicted_codes(
+    model: TVAE, z0: torch.Tensor, z1: torch.Tensor, z2: torch.Tensor
+) -> list[torch.Tensor]:
+    """Where z₁ and z₂ should be by the other two of the codes (B, d) of three frames x₂, x₀, x₁.
+
+    f_ξ reads τ off two codes that are two steps of τ apart. From x₂ to x₀ it is one frame, so τ is
+    half of what happens in a frame, and two more steps lead on from z₀ to z₁. And backwards.
+    """
+    on, back = model.xi(torch.cat((torch.cat((z0, z2), -1), torch.cat((z0, z1), -1)))).chunk(2)
+    return [model.action.act(model.action.act(z0, tau), tau) for tau in (on, back)]
+
+
 def tvae_terms(
     model: TVAE,
     x0: torch.Tensor,
@@ -139,11 +158,12 @@ def tvae_terms(
     each. `generator` draws the noise of all four codes; None puts means in the place of samples.
     With `analytic`, C uses E_q[z₁] = μ₁ and E_q[z₂] = μ₂ where the default uses the samples. `further`
     names switches of `FURTHER`; the borrowed terms take images 0 and 1, 2 and 3, ... as pairs that
-    share their transformation, and give each the τ of the other.
+    share their transformation, and give each the τ of the other. The predicted terms take x₂, x₀, x₁
+    as three frames of a film and predict each end from the other two, see `predicted_codes`.
     """
     mean, logvar = model.moments(torch.cat((x0, x1, x2)))
     codes = reparameterise(mean, logvar, generator)
-    _, z1, z2 = codes.chunk(3)  # z₀ is only decoded, with the others
+    z0, z1, z2 = codes.chunk(3)
     mean0, mean1, mean2 = mean.chunk(3)
 
     mean_z, logvar_z, mean_tau = model.posterior(z1, z2)
@@ -157,7 +177,7 @@ def tvae_terms(
     z1_from_z = model.action.act(at, by)
     z2_from_z = model.action.act_inverse(at, by)
 
-    decoded, targets = [codes, z], [x0, x1, x2, x0]
+    decoded, targets, names = [codes, z], [x0, x1, x2, x0], []
     extra: dict[str, torch.Tensor] = {}
     if model.tau_width:
         logvar_tau = mean_tau.new_full((), 2 * math.log(model.tau_width))
@@ -181,10 +201,19 @@ def tvae_terms(
             decoded += [z1_lent, z2_lent]
             targets += [x1, x2]
 
+            names += ["borrowed_nllx1", "borrowed_nllx2"]
+    if {"predicted_constraint", "predicted_likelihood"} & set(further):
+        ends = predicted_codes(model, z0, z1, z2)
+        if "predicted_constraint" in further:
+            extra["predicted_c1"], extra["predicted_c2"] = map(mmd_linear, (z1, z2), ends)
+        if "predicted_likelihood" in further:
+            decoded += ends
+            targets += [x1, x2]
+            names += ["predicted_nllx1", "predicted_nllx2"]
+
     raw = model.decode_logits(torch.cat(decoded))
-    nllx0, nllx1, nllx2, nll, *lent_nll = model.nll(raw, torch.cat(targets)).chunk(len(targets))
-    if lent_nll:
-        extra["borrowed_nllx1"], extra["borrowed_nllx2"] = lent_nll
+    nllx0, nllx1, nllx2, nll, *others = model.nll(raw, torch.cat(targets)).chunk(len(targets))
+    extra |= dict(zip(names, others, strict=True))
     return Terms(
         nllx0=nllx0,
         nllx1=nllx1,

@@ -7,9 +7,11 @@ import json
 import pytest
 import torch
 
-from tvae import data
+from tvae import TVAE, VAE, data, fit, generator
+from tvae.evaluation import evaluate
 from tvae.runs import sweep, trained
 from tvae.training import RunConfig, train
+from tvae.transforms import Sequences, Triplets
 
 
 def test_what_is_not_used_is_not_written():
@@ -95,3 +97,40 @@ def test_sweeps_pass_the_settings_on():
     assert job.d == 26 and job.config().k == 6 and job.config().weights == {"tie": 2.0}
     assert sweep.Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job
     assert job.configuration()["pairs"] is True
+
+
+def test_films_are_an_ordinary_data_set_of_runs(tmp_path):
+    few = data.load("solids", count=8)
+    config = RunConfig.from_preset("solids", action="E", d=4, k=3, epochs=2, batch_size=20)
+    assert config.families == ("sequence",) and config.own_triplets() == Sequences(5)
+    assert RunConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    whole = train(config, few, few, folder=tmp_path / "whole", device="cpu")
+    assert {"tie", "predicted_c1", "predicted_nllx2"} <= set(whole.history[-1])
+    train(config, few, few, folder=tmp_path / "cut", device="cpu", max_steps=2)
+    again = train(config, few, few, folder=tmp_path / "cut", device="cpu")
+    for a, b in zip(whole.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    model = trained.load(tmp_path / "whole")
+    assert model.triplets == Sequences(5)
+    found = evaluate(model, few, likelihood_images=0)
+    assert found["c1"] > 0 and found["nllx1"] > 0
+    pairs = RunConfig.from_preset("solids", action="E", d=4, pairs=True)
+    assert "borrowed_constraint" in pairs.further and "predicted_constraint" in pairs.further
+    assert pairs.drawn_triplets() == Sequences(5, pairs=True)
+    assert RunConfig.from_preset("solids", model="vae").further == ()
+
+
+def test_a_film_can_also_be_trained_on_by_hand_made_views():
+    config = RunConfig.from_preset("solids", families=("rotation",), further=())
+    assert config.own_triplets() == Triplets(("rotation",))
+    with pytest.raises(ValueError, match="needs a data set of films; mnist has none"):
+        RunConfig.from_preset("mnist", families=("sequence",))
+
+
+def test_fit_takes_films_and_a_vae_plus_one_frame_of_each():
+    frames = data.load("solids", count=8).images
+    model = TVAE(4, action="E", generator=generator(0, "init"))
+    history = fit(model, frames, triplets=Sequences(5), steps=2, batch_size=20, device="cpu")
+    assert history[-1]["nllx1"] > 0
+    vae = VAE(4, generator=generator(0, "init"))
+    fit(vae, frames, triplets=Sequences(5), steps=1, batch_size=20, device="cpu")

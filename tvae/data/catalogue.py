@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tvae.data import affnist, celeba, digits, omniglot, portraits
+from tvae.data import affnist, celeba, digits, omniglot, portraits, solids
 from tvae.data.dataset import Dataset
 from tvae.data.entries import Entry
 
@@ -17,6 +17,7 @@ _PACKAGE = {
         celeba.ENTRY,
         affnist.ENTRY,
         portraits.ENTRY,
+        solids.ENTRY,
     )
 }
 _OWN: dict[str, Entry] = {}  # added by `register`

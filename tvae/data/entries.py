@@ -42,6 +42,8 @@ class Entry:
       there is a kNN accuracy in sample.
     - `epoch_images`: a run at another preset than quick makes as many steps as on so many images.
     - `width`: channels of the first layer of the networks; None for the usual ones.
+    - `known_likelihood`: p(x | z) where it is not the usual one of grey or colour images.
+    - `frames`: of a set of films, whose images are frames one after another: how many make a film.
     """
 
     name: str
@@ -59,6 +61,8 @@ class Entry:
     shared_classes: bool = True
     epoch_images: int | None = None
     width: int | None = None
+    known_likelihood: str | None = None
+    frames: int | None = None
     terms: str = "not stated"
 
     @property
@@ -87,6 +91,8 @@ class Entry:
     @property
     def likelihood(self) -> str:
         """p(x | z): Bernoulli for grey images, Gaussian with fixed variance for colour."""
+        if self.known_likelihood is not None:
+            return self.known_likelihood
         return "bernoulli" if self.shape[0] == 1 else "gaussian"
 
 

@@ -41,8 +41,9 @@ def load(
 
     Args:
         name: one of `names()`: "mnist", "fashion-mnist", "omniglot", "celeba", "affnist",
-            "portraits", or what was given to `register`.
-        split: "train" or "test"; also "all" (omniglot), "valid" (celeba), "validation" (affnist).
+            "portraits", "solids", or what was given to `register`.
+        split: "train" or "test"; also "all" (omniglot), "valid" (celeba), "validation" (affnist),
+            "unseen" (solids).
         source: where from; one is never taken for another without the provenance saying so.
             "full" is the complete set, from the first place that has it: the data root in
             torchvision's layout, for Fashion-MNIST then Debian's package, for Omniglot first our
@@ -55,7 +56,7 @@ def load(
         download: fetch a set that is not there (with progress) instead of raising an error.
         options: of the single data set. omniglot: `alphabets`, `size`; celeba: `count`, `crop`,
             `size`; affnist: `count`, `seed`, `size`, `path`;
-            portraits: `terms`, `crop`, `size`.
+            portraits: `terms`, `crop`, `size`; solids: `count`, `seed`.
 
     Raises `DataNotFound`, which names the places looked at and the command that provides the set.
     """

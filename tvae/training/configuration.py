@@ -20,7 +20,7 @@ from tvae.checks import check_dimension, check_whole
 from tvae.models import check_width
 from tvae.motions import SharedAction
 from tvae.objective import FURTHER, KL_TAU, TERMS
-from tvae.transforms import Triplets
+from tvae.transforms import Sequences, Triplets
 
 MODELS = ("tvae", "vae", "vae+")
 #: What a run with pairs is unless it says otherwise: true inverses, and the recipe of lending, which
@@ -31,6 +31,11 @@ LENDING: dict[str, Any] = {
     "further": ("tie", "borrowed_constraint", "borrowed_likelihood", "view_kl"),
     "weights": dict.fromkeys(("c1", "c2", "borrowed_c1", "borrowed_c2"), 0.5),
     "tau_width": 0.05,
+}
+#: What a run on films is unless it says otherwise: its views are frames, and it predicts.
+FILMS: dict[str, Any] = {
+    "families": ("sequence",),
+    "further": ("tie", "predicted_constraint", "predicted_likelihood", "view_kl"),
 }
 
 
@@ -207,7 +212,8 @@ class RunConfig:
 
         Without `action` a T-VAE gets the additive one, `A`. Any other field of `RunConfig` can be
         given by name, for instance `epochs=3`. With `pairs` the run follows the recipe `LENDING`,
-        unless told otherwise.
+        unless told otherwise. On a data set of films the views are frames of them, and a T-VAE's loss
+        has the terms of prediction.
         """
         chosen = get_preset(preset)
         if model == "tvae" and action is None:
@@ -217,6 +223,11 @@ class RunConfig:
         schedule = ("source", "epochs", "learning_rate", "halve_every", "batch_size")
         usual = {name: getattr(chosen, name) for name in schedule}
         usual |= LENDING if overrides.get("pairs") else {}
+        if data.entry(dataset).frames is not None:
+            usual["families"] = FILMS["families"]
+            if model == "tvae":
+                terms = (*FILMS["further"], *usual.get("further", ()))
+                usual["further"] = tuple(dict.fromkeys(terms))
         return cls.from_dict(usual | overrides | own)
 
     @classmethod
@@ -257,15 +268,24 @@ class RunConfig:
         epochs, halving = (max(round(n * there / here), 1) for n in (self.epochs, self.halve_every))
         return dataclasses.replace(self, epochs=epochs, halve_every=halving)
 
-    def triplets(self) -> Triplets:
+    def triplets(self) -> Triplets | Sequences:
         """The sampler of the views that this run is trained and measured on."""
+        if "sequence" in self.families:
+            frames = data.entry(self.dataset).frames
+            if frames is None or len(self.families) > 1:
+                raise ValueError(
+                    "The family 'sequence' stands alone and needs a data set of films; "
+                    f"{self.dataset} has {'none' if frames is None else 'films'}, and the families "
+                    f"are {', '.join(self.families)}."
+                )
+            return Sequences(frames)
         return Triplets(self.families, self.geometry, interpolation=self.interpolation)
 
-    def drawn_triplets(self) -> Triplets | None:
+    def drawn_triplets(self) -> Triplets | Sequences | None:
         """The sampler that training draws from: `own_triplets`, in pairs if that is asked for."""
         own = self.own_triplets()
         return own and dataclasses.replace(own, pairs=self.pairs)
 
-    def own_triplets(self) -> Triplets | None:
+    def own_triplets(self) -> Triplets | Sequences | None:
         """The sampler of the views that the model is trained on; a plain VAE sees none."""
         return None if self.model == "vae" else self.triplets()

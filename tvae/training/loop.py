@@ -29,7 +29,7 @@ from tvae import objective
 from tvae.checks import to_floats
 from tvae.models import TVAE, VAE, Views
 from tvae.seeding import generator
-from tvae.transforms import Triplets, warp
+from tvae.transforms import Sequences, Triplets, warp
 
 #: Steps between two looks at whether the loss is still finite.
 CHECK_EVERY = 100
@@ -239,7 +239,12 @@ class Loop:
         make = three_views if three else one_view
         images = to_floats(self.images[index], torch.float32)
         draws = self.generators["triplets"]
-        return Batch(make(self.triplets, images, draws, self.share), noise)
+        source = self.triplets
+        if isinstance(
+            source, Sequences
+        ):  # the views are other frames, which only the loop can reach
+            source = source.among(self.images, index)
+        return Batch(make(source, images, draws, self.share), noise)
 
     @torch.no_grad()
     def measure(self, images: Tensor) -> dict[str, float]:

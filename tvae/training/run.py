@@ -179,14 +179,17 @@ def _run(fabric: Fabric, task: _Task) -> tuple[VAE | TVAE, History]:
 def build_model(config: RunConfig, data: Dataset) -> VAE | TVAE:
     """The untrained model of a run, its weights drawn from the run's own stream.
 
-    Grey images have a Bernoulli likelihood, colour images a Gaussian one with fixed variance.
+    Grey images have a Bernoulli likelihood, colour images a Gaussian one with fixed variance, unless
+    the data set says otherwise.
     """
     channels, height, width = data.images.shape[1:]
+    # a process that Fabric started need not know a registered set
+    known = entry(config.dataset) if config.dataset in names() else None
+    likelihood = known.known_likelihood if known is not None else None
     options: dict[str, Any] = {
         "shape": (channels, height, width),
-        "likelihood": "bernoulli" if channels == 1 else "gaussian",
-        # a process that Fabric started need not know a registered set
-        "width": entry(config.dataset).width if config.dataset in names() else None,
+        "likelihood": likelihood or ("bernoulli" if channels == 1 else "gaussian"),
+        "width": None if known is None else known.width,
     }
     draws = generator(config.seed, "init")
     if config.action is None:

@@ -1,4 +1,4 @@
-"""Transformations of pictures: families of homographies, one batched warp, triplets."""
+"""Transformations of pictures: families of homographies, one batched warp, triplets, films."""
 
 from tvae.transforms.batch import TripletBatch
 from tvae.transforms.callables import CallableTriplets
@@ -10,6 +10,7 @@ from tvae.transforms.families import (
     homographies,
     register,
 )
+from tvae.transforms.sequences import Sequences, windows
 from tvae.transforms.triplets import Parameters, Triplets
 from tvae.transforms.warp import warp
 
@@ -17,6 +18,7 @@ __all__ = [
     "CallableTriplets",
     "Family",
     "Parameters",
+    "Sequences",
     "TripletBatch",
     "Triplets",
     "affine_about_centre",
@@ -25,4 +27,5 @@ __all__ = [
     "homographies",
     "register",
     "warp",
+    "windows",
 ]
