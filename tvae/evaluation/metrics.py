@@ -197,7 +197,7 @@ def _terms(
     with evaluating(model):
         for x0 in batches(images, model, batch):
             if isinstance(model, TVAE):
-                _, x1, x2, _ = triplets(x0, draws, check=False)
+                x0, x1, x2, _ = triplets(x0, draws, check=False)
                 found = dict(tvae_terms(model, x0, x1, x2, noise).items())
             else:
                 found = dict(vae_terms(model, x0, noise).items())
