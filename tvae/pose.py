@@ -29,6 +29,8 @@ POSE = 6  # numbers of an affine map of the plane
 PARTS = ("saliency", "refinement")  # what is learned of the way to the pose
 SIZE = 0.4  # to which the ink of an upright image is brought: its spread, in half widths
 LARGEST = 3.0  # a speck of ink is not blown up without end
+SHARP = -6.0  # log-variances of a pose at the start: a third of a pixel
+BLUNT = -2.0  # and of the content between two views
 BLACK = -10.0  # the logit of what lies outside the upright image
 
 # One unit of each number of the pose, as velocities of the content: (x, y) rows of a 2×3 matrix.
@@ -242,9 +244,9 @@ class PoseEncoder(nn.Module):
         maps = first_pose(mass)
         if self.refinement is None:
             assert self.spread is not None
-            return maps, self.spread.expand(len(x), -1) - 4
+            return maps, self.spread.expand(len(x), -1) + SHARP
         correction, logvar = self.refinement(look(x, maps)).chunk(2, -1)
-        return compose(exponential(correction), maps), logvar - 4
+        return compose(exponential(correction), maps), logvar + SHARP
 
     def forward(self, x: Tensor) -> Tensor:
         maps, logvar_pose = self.pose(x)
@@ -326,6 +328,7 @@ class Pose(_Split):
     """
 
     infers = True
+    start: Tensor
 
     def __init__(self, d: int, parts: tuple[str, ...] | list[str] = PARTS) -> None:
         super().__init__(d)
@@ -335,6 +338,9 @@ class Pose(_Split):
             )
         self.parts = tuple(parts)
         self.spread = nn.Parameter(torch.zeros(d))
+        start = torch.full((d,), BLUNT)
+        start[self.content_size :] = SHARP
+        self.register_buffer("start", start, persistent=False)
 
     def moved(self, pose: Tensor, tau: Tensor) -> Tensor:
         return logarithm(compose(exponential(pose), exponential(tau)))
@@ -345,7 +351,7 @@ class Pose(_Split):
         tau = logarithm(compose(inverse(g2), g1)) / 2
         pose = logarithm(compose(g2, exponential(tau)))
         mean = torch.cat(((z1[:, :keep] + z2[:, :keep]) / 2, pose), -1)
-        return mean, self.spread.expand_as(mean) - 4, tau
+        return mean, (self.spread + self.start).expand_as(mean), tau
 
     def networks(
         self, shape: tuple[int, int, int], width: int | None = None

@@ -14,7 +14,7 @@ from tvae.training import RunConfig, train
 
 def test_what_is_not_used_is_not_written():
     plain = RunConfig.from_preset("mnist")
-    assert not {"further", "weights", "pairs", "k"} & set(plain.to_dict())
+    assert not {"further", "weights", "pairs", "k", "moved", "parts"} & set(plain.to_dict())
     one = RunConfig.from_preset("mnist", action="E", d=26, pairs=True, k=6, weights={"tie": 0.5})
     assert one.geometry == "exact" and "tilt" not in one.families
     assert one.further == ("tie", "borrowed_constraint", "borrowed_likelihood")
@@ -33,6 +33,10 @@ def test_what_is_not_used_is_not_written():
         ({"pairs": True, "batch_size": 99}, "even batch size, not 99"),
         ({"k": 4}, "leave `k` out"),
         ({"model": "vae", "pairs": True}, "no latent action"),
+        ({"model": "vae", "moved": True}, "sees no views"),
+        ({"moved": 1}, "true or false"),
+        ({"parts": []}, "Only the action P"),
+        ({"action": "P", "d": 31, "parts": ["wings"]}, "no part wings"),
     ],
 )
 def test_errors_speak(settings, words):
@@ -86,3 +90,15 @@ def test_sweeps_pass_the_settings_on():
     assert job.d == 26 and job.config().k == 6 and job.config().weights == {"tie": 2.0}
     assert sweep.Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job
     assert job.configuration()["pairs"] is True
+
+
+def test_images_moved_first_and_parts_go_through_sweeps_and_back():
+    (job,) = sweep.expand(
+        {"datasets": "mnist", "actions": "P", "d": 31, "moved": True, "parts": [], "tag": "pose"}
+    )
+    config = job.config()
+    assert config.parts == () and config.families == ("affine",) and config.geometry == "exact"
+    assert sweep.Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job
+    assert RunConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert job.configuration()["moved"] is True and job.configuration()["parts"] == []
+    assert config.own_triplets() == config.triplets() == config.drawn_triplets()

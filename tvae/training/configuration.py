@@ -19,7 +19,8 @@ from tvae import actions, data
 from tvae.checks import check_dimension, check_whole
 from tvae.motions import SharedAction
 from tvae.objective import FURTHER, TERMS
-from tvae.transforms import Triplets
+from tvae.pose import Pose
+from tvae.transforms import Moved, Triplets
 
 MODELS = ("tvae", "vae", "vae+")
 #: What a run with pairs is unless it says otherwise: true inverses, and the terms of lending.
@@ -28,6 +29,8 @@ LENDING: dict[str, Any] = {
     "geometry": "exact",
     "further": ("tie", "borrowed_constraint", "borrowed_likelihood"),
 }
+#: And one whose images are moved first.
+MOVED: dict[str, Any] = {"families": ("affine",), "geometry": "exact"}
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,8 @@ class RunConfig:
     weights: Mapping[str, float] = field(default_factory=dict)  # of loss terms, where not 1
     pairs: bool = False  # whether every transformation is that of two images
     k: int | None = None  # numbers in τ, for the actions of `tvae.motions`
+    moved: bool = False  # whether images are moved at random first, see `transforms.Moved`
+    parts: tuple[str, ...] | None = None  # what P learns of the way to the pose; None: all of it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "families", tuple(self.families))
@@ -182,6 +187,15 @@ class RunConfig:
             raise ValueError(f"Pairs need an even batch size, not {self.batch_size}.")
         if self.k is not None and not issubclass(actions.find(self.action or ""), SharedAction):
             raise ValueError(f"The size of τ is fixed for the action {self.action}: leave `k` out.")
+        if not isinstance(self.moved, bool):
+            raise ValueError(f"`moved` must be true or false, not {self.moved!r}.")
+        if self.moved and self.model == "vae":
+            raise ValueError("A plain VAE sees no views: leave `moved` out, or choose 'vae+'.")
+        if self.parts is not None:
+            if self.model != "tvae" or not issubclass(actions.find(self.action or ""), Pose):
+                raise ValueError("Only the action P learns a way to the pose: leave `parts` out.")
+            object.__setattr__(self, "parts", tuple(self.parts))
+            actions.build(self.action or "", self.d, parts=self.parts)  # refuses unknown parts
 
     @classmethod
     def from_preset(
@@ -199,7 +213,7 @@ class RunConfig:
 
         Without `action` a T-VAE gets the additive one, `A`. Any other field of `RunConfig` can be
         given by name, for instance `epochs=3`. With `pairs` the transformations have true inverses
-        and the loss has the borrowed terms, unless told otherwise.
+        and the loss has the borrowed terms, unless told otherwise; with `moved` they are affine maps.
         """
         chosen = get_preset(preset)
         if model == "tvae" and action is None:
@@ -209,6 +223,7 @@ class RunConfig:
         schedule = ("source", "epochs", "learning_rate", "halve_every", "batch_size")
         usual = {name: getattr(chosen, name) for name in schedule}
         usual |= LENDING if overrides.get("pairs") else {}
+        usual |= MOVED if overrides.get("moved") and not overrides.get("pairs") else {}
         return cls.from_dict(usual | overrides | own)
 
     @classmethod
@@ -234,7 +249,9 @@ class RunConfig:
         """All fields as plain values that JSON can hold; `from_dict` gives the run back."""
         values = dataclasses.asdict(self)
         values |= {"families": list(self.families), "further": list(self.further)}
+        values["parts"] = None if self.parts is None else list(self.parts)
         unset = {"further": [], "weights": {}, "pairs": False, "k": None}
+        unset |= {"moved": False, "parts": None}
         return {k: v for k, v in values.items() if k not in unset or v != unset[k]}
 
     def stretched(self, images: int, epoch_images: int | None) -> RunConfig:
@@ -249,15 +266,17 @@ class RunConfig:
         epochs, halving = (max(round(n * there / here), 1) for n in (self.epochs, self.halve_every))
         return dataclasses.replace(self, epochs=epochs, halve_every=halving)
 
-    def triplets(self) -> Triplets:
+    def triplets(self, pairs: bool = False) -> Triplets | Moved:
         """The sampler of the views that this run is trained and measured on."""
-        return Triplets(self.families, self.geometry, interpolation=self.interpolation)
+        views = Triplets(
+            self.families, self.geometry, interpolation=self.interpolation, pairs=pairs
+        )
+        return Moved(views) if self.moved else views
 
-    def drawn_triplets(self) -> Triplets | None:
+    def drawn_triplets(self) -> Triplets | Moved | None:
         """The sampler that training draws from: `own_triplets`, in pairs if that is asked for."""
-        own = self.own_triplets()
-        return own and dataclasses.replace(own, pairs=self.pairs)
+        return None if self.model == "vae" else self.triplets(self.pairs)
 
-    def own_triplets(self) -> Triplets | None:
+    def own_triplets(self) -> Triplets | Moved | None:
         """The sampler of the views that the model is trained on; a plain VAE sees none."""
         return None if self.model == "vae" else self.triplets()

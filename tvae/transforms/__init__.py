@@ -10,12 +10,14 @@ from tvae.transforms.families import (
     homographies,
     register,
 )
+from tvae.transforms.moved import Moved
 from tvae.transforms.triplets import Parameters, Triplets
 from tvae.transforms.warp import warp
 
 __all__ = [
     "CallableTriplets",
     "Family",
+    "Moved",
     "Parameters",
     "TripletBatch",
     "Triplets",
