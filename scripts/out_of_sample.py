@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from one_shot import OneShot, accuracy, one_shot
 
 import tvae
-from one_shot import OneShot, accuracy, one_shot
 from tvae.data import Dataset, digits
 from tvae.data.affnist import originals
 from tvae.evaluation import PCA, Pixels, embed, normalisation

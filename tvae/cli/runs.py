@@ -150,9 +150,8 @@ def _train(arguments: argparse.Namespace) -> int:
     from tvae.runs.name import RunName
     from tvae.training.configuration import RunConfig, usual_epoch_images
 
-    names = ("dataset", "model", "action", "residual", "d", "seed", "preset", "analytic")
-    changes = ("epochs", "learning_rate", "halve_every", "batch_size", "source", "k")
-    names += ("pairs", "moved")
+    names = ("dataset", "model", "action", "residual", "d", "seed", "preset", "analytic", "pairs")
+    changes = ("moved", "epochs", "learning_rate", "halve_every", "batch_size", "source", "k")
     config = RunConfig.from_preset(**said(arguments, *names, *changes))
     folder = arguments.folder or Path("runs") / RunName.of(config).entry(config.preset, config.seed)
     epoch_images = usual_epoch_images(config.dataset, config.preset)

@@ -58,5 +58,6 @@ class Moved:
         parameters = self.triplets.draw(n, height, width, generator)
         first, second = self.triplets.matrices(parameters, height, width)
         matrices = torch.cat((places, places @ first, places @ second))
-        views = warp(x0.repeat(3, 1, 1, 1), matrices, self.triplets.interpolation).chunk(3)
-        return TripletBatch(*views, parameters)
+        views = warp(x0.repeat(3, 1, 1, 1), matrices, self.triplets.interpolation)
+        moved, x1, x2 = views.chunk(3)
+        return TripletBatch(moved, x1, x2, parameters)
