@@ -288,6 +288,10 @@ class _Split(Action):
             )
         return POSE
 
+    @classmethod
+    def nearest_dimension(cls, d: int) -> int:
+        return max(d, POSE + 1)
+
     @property
     def content_size(self) -> int:
         return self.d - POSE
