@@ -66,11 +66,9 @@ def trial(settings: dict[str, Any]) -> dict[str, float]:
     kind = settings.pop("kind", None)
     if "embedding" in settings:
         return neighbours(Pixels() if settings["embedding"] == "pixels" else PCA(images, 25), kind)
-    options = {
-        key: settings.pop(key) for key in ("action", "d", "action_options") if key in settings
-    }
-    draws = tvae.generator(0, "init")
-    model = tvae.TVAE(**({"d": 31, "action": "P"} | options), generator=draws)
+    options: dict[str, Any] = {"d": 31, "action": "P", "action_options": {}}
+    options |= {key: settings.pop(key) for key in tuple(options) if key in settings}
+    model = tvae.TVAE(**options, generator=tvae.generator(0, "init"))
     views = Moved(Triplets(("affine",), "exact"))
     history = tvae.fit(
         model, images, triplets=views, steps=STEPS, learning_rate=1e-3, device="cpu", **settings
