@@ -6,8 +6,9 @@
 400 steps at the book's rate on MNIST images that are moved first, one seed. Measured on AffNIST's
 *validation* part, which is what was tuned on: 5 nearest neighbours of 5,000 of its images among 1,000 and
 10,000 labelled training images. Too short for a final number, long enough to see what each part is worth:
-compare within the table only. (The first three rows were made while all log-variances between views began
-at −4, not yet at −2 and −6.)
+compare within the table only.
+The rows "begun at −4" were made first, when all log-variances between views began there; the code has
+no switch for them any more.
 """
 
 from __future__ import annotations
