@@ -11,8 +11,8 @@ and an error of the log-likelihood that has the choice of the test images in it 
 - `mll_again` (trained models): minus the log-likelihood, with an error that has in it the test images.
 
 Weights are those of a run folder under --runs or the released ones (in half precision), if these belong
-to this very run; a baseline is made anew. Nothing that an entry holds is changed. Of what there are no
-weights, or not the same images any more, the script says so and leaves the entry as it is. What was
+to this very run; a baseline is made anew. Nothing that an entry holds is changed. An entry whose weights
+were not kept gets a mark that says so, `evaluation.not_measured_again`, and nothing else. What was
 measured is written at once, so that an interrupted script goes on where it stopped.
 """
 
@@ -33,6 +33,7 @@ from tvae.runs.sweep import Job
 from tvae.training.configuration import get_preset
 
 FULL = (100_000, 320_000)  # anchors and queries of an entry that is worth it
+MARK = "not_measured_again"  # in the `evaluation` of an entry without weights: the reason
 KNN = ("knn_out_again", "knn_out_centred", "knn_out_moments")
 
 
@@ -137,13 +138,17 @@ def main() -> None:
         if arguments.tag is not None and settings.tag != arguments.tag:
             continue
         model = weights(entry, arguments.runs)
+        values = entry.to_dict()
         if isinstance(model, str):
-            print(f"{settings.entry_name}: {model}; left as it is", flush=True)
+            if values["evaluation"].get(MARK) != model:
+                values["evaluation"][MARK] = model
+                ledger.write(ledger.Entry.checked(values), results)
+            print(f"{settings.entry_name}: {model}; marked", flush=True)
             continue
         start = time.process_time()
         found = measured(entry, model[0], wanted, arguments.runs / "cache", known)
         note = f"{', '.join(found)}: {ledger.now()}, commit {ledger.commit()}, {model[1]}"
-        values = entry.to_dict()
+        values["evaluation"].pop(MARK, None)
         values["further"] = {**values.get("further", {}), **found}
         before = values["evaluation"].get("measured_again")
         values["evaluation"]["measured_again"] = f"{before}; {note}" if before else note

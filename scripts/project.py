@@ -40,6 +40,13 @@ def version(root: Path = ROOT) -> str:
     return str(metadata(root)["version"])
 
 
+def left_out(root: Path = ROOT) -> set[Path]:
+    """Return the files of the package that the wheel leaves out, by `pyproject.toml`."""
+    with open(root / "pyproject.toml", "rb") as file:
+        patterns = tomllib.load(file)["tool"]["hatch"]["build"]["exclude"]
+    return {path for pattern in patterns for path in root.glob(pattern)}
+
+
 def chapters(root: Path = ROOT) -> list[Path]:
     """Return the chapters in the order of their numbers."""
     return sorted((root / "book").glob("[0-9][0-9]_*.ipynb"))

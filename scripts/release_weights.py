@@ -74,6 +74,7 @@ def release(model: Any, entry: ledger.Entry, folder: AnyPath | None = None) -> P
     description = {
         "format": released.FORMAT,
         "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
         "settings": settings,
         "entry": entry.to_dict(),
         "entry_sha256": released.entry_checksum(entry.to_dict(), settings),

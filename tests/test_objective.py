@@ -284,3 +284,28 @@ def test_means_change_nothing_but_what_the_constraints_compare():
 def test_pairs_need_an_even_number():
     with pytest.raises(ValueError, match="even number of images, not 3"):
         further_terms(("borrowed_constraint",), n=3)
+
+
+def test_a_width_of_tau_is_drawn_and_has_its_divergence():
+    model = TVAE(4, action="W", action_options={"k": 3}, tau_width=0.2, generator=generator(0, "w"))
+    z1, z2 = torch.randn(2, 2000, 4, generator=generator(0, "z"))
+    mean = model.posterior(z1, z2)[2]
+    drawn = model.draw_tau(mean, generator(0, "tau"))
+    assert (drawn - mean).std().item() == pytest.approx(0.2, rel=0.05)
+    assert torch.equal(model.draw_tau(mean, None), mean)
+    x = torch.rand(3, 6, 1, 28, 28, generator=generator(0, "x"))
+    terms = tvae_terms(model, *x, None)
+    z1, z2 = (model.encode(view)[0] for view in x[1:])
+    mean = model.posterior(z1, z2)[2]
+    normal = torch.distributions.Normal
+    kl = torch.distributions.kl_divergence(normal(mean, 0.2), normal(0.0, 1.0)).sum(1)
+    torch.testing.assert_close(terms["kl_tau"], kl, rtol=1e-4, atol=1e-4)
+
+
+def test_without_a_width_nothing_is_drawn_for_tau():
+    plain = TVAE(4, generator=generator(0, "w"))
+    tau = torch.ones(2, 4)
+    assert plain.draw_tau(tau, generator(0, "tau")) is tau
+    assert "tau_width" not in plain.settings
+    x = torch.rand(3, 6, 1, 28, 28, generator=generator(0, "x"))
+    assert "kl_tau" not in dict(tvae_terms(plain, *x, generator(0, "noise")).items())

@@ -225,6 +225,8 @@ class TVAE(VAE):
         residual: whether the action acts in its residual form, z + r(z, τ).
         action_options: further arguments of the action, such as {"inverse": "true"} for MA or
             {"k": 6} for E.
+        tau_width: the standard deviation s of q_ξ(τ|z₁, z₂) = N(f_ξ(z₁, z₂), s²). In the paper it is
+            zero: τ = f_ξ(z₁, z₂). With a width, τ is drawn in training and has the prior N(0, 1).
 
     The other arguments are those of `VAE`.
     """
@@ -237,6 +239,7 @@ class TVAE(VAE):
         action: str | actions.Action = "A",
         residual: bool = False,
         action_options: Mapping[str, Any] | None = None,
+        tau_width: float = 0.0,
         likelihood: str = "bernoulli",
         sigma: float = 0.1,
         width: int | None = None,
@@ -271,6 +274,7 @@ class TVAE(VAE):
             self._custom = False  # the action makes them again
         self.action = action
         self.action_options = dict(action_options or {})
+        self.tau_width = check_width(tau_width)
         # q_ψ(z|z₁, z₂), mean and log-variance, and τ = f_ξ(z₁, z₂)
         self.psi: nn.Module = nn.Identity() if action.infers else mlp(2 * d, 2 * d)
         self.xi: nn.Module = nn.Identity() if action.infers else mlp(2 * d, action.tau_size)
@@ -283,12 +287,13 @@ class TVAE(VAE):
     @property
     def settings(self) -> dict[str, Any]:
         letter, residual = self.action.letter, isinstance(self.action, actions.Residual)
-        return super().settings | {
+        settings = super().settings | {
             "model": "tvae",
             "action": letter.removesuffix("^R"),
             "residual": residual,
             "action_options": self.action_options,
         }
+        return settings | ({"tau_width": self.tau_width} if self.tau_width else {})
 
     @property
     def content_size(self) -> int:
@@ -298,7 +303,7 @@ class TVAE(VAE):
         self, z1: torch.Tensor, z2: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """From the codes of the two views, (N, d) each: mean and log-variance of q_ψ(z|z₁, z₂),
-        (N, d) each, and τ = f_ξ(z₁, z₂), (N, tau_size)."""
+        (N, d) each, and τ = f_ξ(z₁, z₂), (N, tau_size), or its mean where τ has a width."""
         if self.action.infers:
             return self.action.infer(z1, z2)
         both = torch.cat((z1, z2), -1)
@@ -311,7 +316,7 @@ class TVAE(VAE):
         """Infer z (N, d) and τ (N, tau_size) from the two views x₁ = f(x₀) and x₂ ≈ f⁻¹(x₀).
 
         Without a generator every Gaussian gives its mean, and the result is deterministic; with one,
-        z₁, z₂ and z are sampled as in training.
+        z₁, z₂ and z (and a τ with a width) are sampled as in training.
         """
         if x1.shape != x2.shape:
             raise ValueError(
@@ -320,7 +325,13 @@ class TVAE(VAE):
         z1 = reparameterise(*self.encode(x1), generator)
         z2 = reparameterise(*self.encode(x2), generator)
         mean, logvar, tau = self.posterior(z1, z2)
-        return reparameterise(mean, logvar, generator), tau
+        return reparameterise(mean, logvar, generator), self.draw_tau(tau, generator)
+
+    def draw_tau(self, mean: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
+        """A sample of q_ξ(τ|z₁, z₂) around its `mean` (N, tau_size): the mean itself without a width."""
+        if not self.tau_width:
+            return mean
+        return reparameterise(mean, mean.new_full((), 2 * math.log(self.tau_width)), generator)
 
     def act(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
         """r_χ(z, τ): codes (N, d), transformations (N, tau_size) or (1, tau_size) → (N, d)."""
@@ -381,6 +392,14 @@ def build(
     options["shape"] = tuple(options.get("shape", (1, 28, 28)))
     cls = TVAE if kind == "tvae" else VAE
     return cls(**options, encoder=encoder, decoder=decoder, generator=generator)
+
+
+def check_width(value: float) -> float:
+    """The width of τ as a float, if it can be one."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not known or not 0 <= value < math.inf:
+        raise ValueError(f"The width of τ must be a number from 0 on, not {value!r}.")
+    return float(value)
 
 
 def _check_shape(shape: Shape) -> Shape:

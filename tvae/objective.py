@@ -9,6 +9,7 @@ Every term is a sum over pixels or latent dimensions and is kept per sample, sha
 the mean of their sum over the batch, with all weights one.
 """
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 
@@ -27,7 +28,9 @@ FURTHER = {
     # no term of its own: every constraint compares means, so that none presses on a posterior's width
     "means": (),
 }
-_ALL = (*TERMS, *(name for names in FURTHER.values() for name in names))
+#: KL[q_ξ(τ|z₁, z₂) ‖ N(0, 1)], of models whose τ has a width.
+KL_TAU = "kl_tau"
+_ALL = (*TERMS, KL_TAU, *(name for names in FURTHER.values() for name in names))
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Terms:
     c1: torch.Tensor | None = None
     c2: torch.Tensor | None = None
     div: torch.Tensor | None = None
+    kl_tau: torch.Tensor | None = None
     kl1: torch.Tensor | None = None
     kl2: torch.Tensor | None = None
     tie: torch.Tensor | None = None
@@ -142,8 +146,9 @@ def tvae_terms(
     _, z1, z2 = codes.chunk(3)  # z₀ is only decoded, with the others
     mean0, mean1, mean2 = mean.chunk(3)
 
-    mean_z, logvar_z, tau = model.posterior(z1, z2)
+    mean_z, logvar_z, mean_tau = model.posterior(z1, z2)
     z = reparameterise(mean_z, logvar_z, generator)
+    tau = model.draw_tau(mean_tau, generator)
     # what the constraints compare: samples of z₁, z₂ and z, or means of all that is Gaussian
     at1, at2, at, by = z1, z2, z, tau
     if "means" in further:
@@ -154,6 +159,9 @@ def tvae_terms(
 
     decoded, targets = [codes, z], [x0, x1, x2, x0]
     extra: dict[str, torch.Tensor] = {}
+    if model.tau_width:
+        logvar_tau = mean_tau.new_full((), 2 * math.log(model.tau_width))
+        extra[KL_TAU] = kl_standard_normal(mean_tau, logvar_tau)
     if "view_kl" in further:
         extra["kl1"], extra["kl2"] = kl_standard_normal(mean, logvar).chunk(3)[1:]
     if "tie" in further:

@@ -4,7 +4,8 @@ Each environment made here sees the packages that are installed already (so that
 downloaded) but neither the repository nor its editable installation. On the simulated Colab,
 `google.colab` is in `sys.modules` from the start, the package is not installed, and the set-up
 cell's own `%pip install` fetches it with git at the tag of this version, from a local repository
-that stands in for the public address.
+that stands in for the public address. Weights that the wheel leaves out come from a local server that
+stands in for the release page.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import nbformat
@@ -103,12 +108,37 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path, root: Path) -> No
     names = zipfile.ZipFile(wheel).namelist()
     packaged = {n for n in names if ".dist-info/" not in n}
     assert all(n.startswith("tvae/") for n in packaged)
-    wanted = {p.relative_to(root).as_posix() for p in tracked(root) if root / "tvae" in p.parents}
+    own = [p for p in tracked(root) if root / "tvae" in p.parents]
+    wanted = {p.relative_to(root).as_posix() for p in set(own) - project.left_out(root)}
     # the ledger of runs lies beside the package in the repository, and within it in the wheel
     results = [p for p in tracked(root) if root / "results" in p.parents]
     wanted |= {f"tvae/_results/{p.relative_to(root / 'results').as_posix()}" for p in results}
     assert packaged == wanted
     assert f"tvae_book-{project.version(root)}.dist-info/licenses/LICENSE" in names
+
+
+def test_wheel_is_of_a_size_that_people_like(wheel: Path, root: Path) -> None:
+    assert wheel.stat().st_size <= 40 * 2**20
+    assert all(path.suffix == ".safetensors" for path in project.left_out(root))
+
+
+class Files(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def page(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A release page on this machine: the variables that lead there, and to an empty cache."""
+    folder = root / "tvae" / "runs" / "released"
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        cache = tmp_path_factory.mktemp("cache")
+        yield {
+            "TVAE_RELEASES": f"http://127.0.0.1:{server.server_port}",
+            "TVAE_WEIGHTS": str(cache),
+        }
+        server.shutdown()
 
 
 def test_chapter_runs_with_the_wheel_alone(wheel: Path, tmp_path: Path, root: Path) -> None:
@@ -150,13 +180,17 @@ def colab(tmp_path_factory: pytest.TempPathFactory, root: Path) -> tuple[Path, d
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=[p.stem for p in CHAPTERS])
 def test_chapter_runs_as_on_colab(
-    chapter: Path, colab: tuple[Path, dict[str, str]], tmp_path: Path, root: Path
+    chapter: Path,
+    colab: tuple[Path, dict[str, str]],
+    page: dict[str, str],
+    tmp_path: Path,
+    root: Path,
 ) -> None:
     python, redirect = colab
     packages = site_packages(python)
     for old in packages.glob("tvae*"):  # as on a new machine: nothing is installed yet
         shutil.rmtree(old)
-    origin = execute(python, chapter, tmp_path, **redirect)
+    origin = execute(python, chapter, tmp_path, **redirect, **page)
     assert origin == packages / "tvae" / "__init__.py"
     (record,) = packages.glob("tvae_book-*.dist-info/direct_url.json")
     installed = json.loads(record.read_text())

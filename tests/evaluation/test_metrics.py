@@ -293,3 +293,10 @@ def test_mistakes_are_told_in_one_sentence(call, message):
 
 def test_public_names_exist():
     assert all(hasattr(evaluation, name) for name in evaluation.__all__)
+
+
+def test_a_model_whose_tau_has_a_width_is_measured_like_any_other():
+    model = TVAE(4, action="W", tau_width=0.1, generator=generator(0, "w"))
+    images = torch.rand(20, 1, 28, 28, generator=generator(0, "x"))
+    found = evaluate(model, images, likelihood_images=0)
+    assert found["kl0"] is not None and found["c1"] is not None

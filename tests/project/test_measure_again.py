@@ -85,3 +85,18 @@ def test_an_entry_keeps_all_that_it_held(tmp_path, monkeypatch, capsys):
     assert kept == before.to_dict()
     measure_again.main()  # nothing is left to do
     assert capsys.readouterr().out.count("untrained") == 1
+
+
+def test_an_entry_without_weights_is_marked_and_nothing_else(tmp_path, monkeypatch, capsys):
+    before = entry()
+    ledger.write(before, tmp_path)
+    monkeypatch.setenv("TVAE_RESULTS", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["measure_again", "--runs", str(tmp_path / "runs")])
+    monkeypatch.setattr(released, "names", list)
+    for _ in range(2):  # the second time changes nothing
+        measure_again.main()
+        (after,) = ledger.entries(tmp_path)
+        kept = after.to_dict()
+        assert "no weights" in kept["evaluation"].pop("not_measured_again")
+        assert kept == before.to_dict()
+    assert capsys.readouterr().out.count("marked") == 2

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pandas as pd
+import project
 import pytest
 import release_weights
 import torch
@@ -98,6 +100,55 @@ def test_tampered_weights_are_refused(folder):
     path.unlink()
     with pytest.raises(released.ReleaseError, match="missing"):
         released.pretrained("mnist-A-4", folder=folder)
+
+
+@pytest.fixture
+def page(made, tmp_path, monkeypatch):
+    """Descriptions in the package, weights on a release page alone; returns the folder of the page."""
+    package, page = tmp_path / "package", shutil.copytree(made, tmp_path / "page")
+    package.mkdir()
+    for path in page.glob("*.json"):
+        shutil.move(path, package)
+    monkeypatch.setattr(released, "home", lambda folder=None: Path(folder or package))
+    monkeypatch.setenv("TVAE_WEIGHTS", str(tmp_path / "cache"))
+    monkeypatch.setenv("TVAE_RELEASES", page.as_uri())
+    return page
+
+
+def test_weights_that_do_not_come_with_the_package_are_fetched_once(page, made):
+    fetched = released.pretrained("fashion-mnist-VAE+-4")
+    held = released.pretrained("fashion-mnist-VAE+-4", folder=made)
+    for key, value in held.state_dict().items():
+        assert torch.equal(fetched.state_dict()[key], value)
+    assert len(released.pretrained()) == len(JOBS)  # the table needs no weights
+    shutil.rmtree(page)  # from here on offline
+    assert released.pretrained("fashion-mnist-VAE+-4").settings == held.settings
+    with pytest.raises(released.ReleaseError, match="could not be fetched"):
+        released.pretrained("mnist-A-4")
+
+
+def test_other_weights_on_the_release_page_are_refused(page, tmp_path):
+    (page / "mnist-A-4.safetensors").write_bytes(b"<html>not found</html>")
+    with pytest.raises(released.ReleaseError, match="checksum"):
+        released.pretrained("mnist-A-4")
+    assert not list((tmp_path / "cache").glob("*.safetensors"))
+
+
+def test_weights_put_there_by_hand_are_taken_and_checked(page, tmp_path):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    shutil.move(page / "mnist-A-4.safetensors", cache)
+    shutil.move(page / "mnist-M-6.safetensors", cache / "mnist-NR-4.safetensors")
+    assert released.fetch("mnist-A-4") == cache / "mnist-A-4.safetensors"
+    assert released.pretrained("mnist-A-4").d == 4
+    with pytest.raises(released.ReleaseError, match="refused"):
+        released.pretrained("mnist-NR-4")
+
+
+def test_the_release_page_is_that_of_the_project_and_version(monkeypatch):
+    monkeypatch.delenv("TVAE_RELEASES", raising=False)
+    page = f"{project.address()}/releases/download/v{project.version()}"
+    assert released._address("mnist-VAE+-25.safetensors") == f"{page}/mnist-VAE%2B-25.safetensors"
 
 
 def _improve(description):

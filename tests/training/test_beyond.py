@@ -14,10 +14,12 @@ from tvae.training import RunConfig, train
 
 def test_what_is_not_used_is_not_written():
     plain = RunConfig.from_preset("mnist")
-    assert not {"further", "weights", "pairs", "k", "moved", "parts"} & set(plain.to_dict())
+    beyond = {"further", "weights", "pairs", "k", "tau_width", "moved", "parts"}
+    assert not beyond & set(plain.to_dict())
     one = RunConfig.from_preset("mnist", action="E", d=26, pairs=True, k=6, weights={"tie": 0.5})
     assert one.geometry == "exact" and "tilt" not in one.families
-    assert one.further == ("tie", "borrowed_constraint", "borrowed_likelihood")
+    assert one.further == ("tie", "borrowed_constraint", "borrowed_likelihood", "view_kl")
+    assert one.tau_width == 0.05
     again = RunConfig.from_dict(json.loads(json.dumps(one.to_dict())))
     assert again == one and again.to_dict()["weights"] == {"tie": 0.5}
     assert one.own_triplets().pairs is False and one.drawn_triplets().pairs is True
@@ -37,6 +39,10 @@ def test_what_is_not_used_is_not_written():
         ({"moved": 1}, "true or false"),
         ({"parts": []}, "Only the action P"),
         ({"action": "P", "d": 31, "parts": ["wings"]}, "no part wings"),
+        ({"model": "vae", "tau_width": 0.1}, "no latent action"),
+        ({"tau_width": -1}, "from 0 on, not -1"),
+        ({"tau_width": "wide"}, "from 0 on, not 'wide'"),
+        ({"weights": {"kl_tau": 1}}, "weight 1.0 of 'kl_tau'"),
     ],
 )
 def test_errors_speak(settings, words):
@@ -47,16 +53,20 @@ def test_errors_speak(settings, words):
 def test_a_run_with_pairs_trains_is_kept_and_loaded_with_its_own_views(tmp_path):
     few = data.load("mnist", source="embedded").take(60)
     config = RunConfig.from_preset(
-        "mnist", action="E", d=4, pairs=True, k=3, epochs=2, batch_size=20
+        "mnist", action="E", d=4, pairs=True, k=3, tau_width=0.1, epochs=2, batch_size=20
     )
     whole = train(config, few, folder=tmp_path / "whole", device="cpu")
-    assert {"tie", "borrowed_c1", "borrowed_nllx2"} <= set(whole.history[-1])
+    assert {"tie", "borrowed_c1", "borrowed_nllx2", "kl_tau"} <= set(whole.history[-1])
     train(config, few, folder=tmp_path / "cut", device="cpu", max_steps=3)
     again = train(config, few, folder=tmp_path / "cut", device="cpu")
     for a, b in zip(whole.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(a, b)
     model = trained.load(tmp_path / "whole")
-    assert model.action.tau_size == 3 and model.triplets == config.own_triplets()
+    assert (
+        model.tau_width == 0.1
+        and model.action.tau_size == 3
+        and model.triplets == config.own_triplets()
+    )
 
 
 def test_weights_of_zero_leave_a_part_as_it_was():

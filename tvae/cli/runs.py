@@ -14,15 +14,17 @@ def add(commands: Any) -> None:
     _add_train(commands)
     _add_resume(commands)
     _add_evaluate(commands)
-    add_command(
+    models = add_command(
         commands,
         "models",
-        "the trained models that come with the package",
+        "the trained models that are released",
         "One line for each released model: how it was trained (preset, epochs), its most important "
-        "metrics as the ledger has them, and the size of its weights. tvae.pretrained() has them all.",
-        "  tvae models\n  tvae info mnist-A-25\n",
+        "metrics as the ledger has them, and the size of its weights. tvae.pretrained() has them all. "
+        "Weights that do not come with the package are fetched on first use, or now, by --fetch.",
+        "  tvae models\n  tvae models --fetch\n  tvae info mnist-A-25\n",
         _models,
     )
+    models.add_argument("--fetch", action="store_true", help="fetch all weights, to work offline")
     info = add_command(
         commands,
         "info",
@@ -76,6 +78,7 @@ def _add_train(commands: Any) -> None:
         action="store_true",
         help="images are moved at random first, and the transformations are affine maps",
     )
+    train.add_argument("--tau-width", type=float, help="standard deviation of τ (default: none)")
     train.add_argument("--max-steps", type=count, help="stop after so many steps, for trials")
     train.add_argument("--folder", type=Path, help="run folder (default: runs/NAME_PRESET_seedN)")
     train.add_argument("--root", help="data root (default: TVAE_DATA)")
@@ -151,8 +154,8 @@ def _train(arguments: argparse.Namespace) -> int:
     from tvae.training.configuration import RunConfig, usual_epoch_images
 
     names = ("dataset", "model", "action", "residual", "d", "seed", "preset", "analytic", "pairs")
-    changes = ("moved", "epochs", "learning_rate", "halve_every", "batch_size", "source", "k")
-    config = RunConfig.from_preset(**said(arguments, *names, *changes))
+    changes = ("epochs", "learning_rate", "halve_every", "batch_size", "source", "k", "tau_width")
+    config = RunConfig.from_preset(**said(arguments, *names, *changes, "moved"))
     folder = arguments.folder or Path("runs") / RunName.of(config).entry(config.preset, config.seed)
     epoch_images = usual_epoch_images(config.dataset, config.preset)
     return _run(config, folder, arguments, arguments.precision, epoch_images)
@@ -254,9 +257,13 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
 
 def _models(arguments: argparse.Namespace) -> int:
-    from tvae.runs.released import pretrained
+    from tvae.runs import released
 
-    print(pretrained())
+    if arguments.fetch:
+        places = {released.fetch(name).parent for name in released.names()}
+        print(f"all weights are in {', '.join(sorted(map(str, places)))}")
+        return 0
+    print(released.pretrained())
     print("trained: preset and epochs; load one with tvae.load(name)")
     return 0
 

@@ -211,6 +211,8 @@ def _terms(
                     )
             found["elbo"] = found["nllx0"] + found["kl0"]
             for name, value in found.items():
+                if name not in METRICS:  # the divergence of a τ with a width is no column
+                    continue
                 parts.setdefault(name, []).append(value.double().cpu())
     return {name: torch.cat(values) for name, values in parts.items()}
 

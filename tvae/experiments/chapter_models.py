@@ -18,13 +18,17 @@ from tvae.training import get_preset, pick_device, train
 from tvae.training.configuration import usual_epoch_images
 
 
-def job(name: str, preset: str, seed: int = 0) -> Job:
-    """The run that a name such as `mnist-A-25`, `mnist-NR-25` or `omniglot-VAE+-25` stands for."""
+def job(name: str, preset: str, seed: int = 0, **settings: Any) -> Job:
+    """The run that a name such as `mnist-A-25`, `mnist-NR-25` or `omniglot-VAE+-25` stands for.
+
+    `settings` replace what the preset says about training, as in `RunConfig.from_preset`.
+    """
     run = RunName.parse(name)
     if run.d is None or run.model in BASELINES:
         raise ValueError(f"{name!r} names a baseline, which is not trained; mnist-A-25 is a model.")
     images = usual_epoch_images(run.dataset, preset)
-    return Job(**asdict(run), seed=seed, preset=preset, epoch_images=images)
+    training = tuple(sorted(settings.items()))
+    return Job(**asdict(run), seed=seed, preset=preset, training=training, epoch_images=images)
 
 
 def trained(
@@ -33,8 +37,11 @@ def trained(
     *,
     seed: int = 0,
     device: str = "auto",
+    **settings: Any,
 ) -> Any:
     """The model `name` in evaluation mode: released (`quick`), or trained here (`book`, `paper`).
+
+    `settings` say how it differs from the paper's run of that name, such as `pairs=True`.
 
     A training run is kept in the folder NAME of the folder that TVAE_RUNS names (else of `runs`
     where one works) and goes on from there if it was interrupted; a finished one is
@@ -44,7 +51,7 @@ def trained(
     place = pick_device(device)
     if preset == "quick":
         return released.pretrained(name).to(place)
-    wanted = job(name, preset, seed)
+    wanted = job(name, preset, seed, **settings)
     train_data, test_data = execution.own_data(wanted.dataset, wanted.config().source)
     return train(
         wanted.schedule(len(train_data)),

@@ -112,10 +112,13 @@ class Scorecard:
         whole = Triplets((family,), self.triplets.geometry)  # a family need not be one it knows
         return whole.replay(x, Parameters.of(family, values))[1:3]
 
-    def tau(self, x: Tensor, family: str, value: float) -> Tensor:
-        """τ read off the two views of each image, (N, k)."""
+    def tau(
+        self, x: Tensor, family: str, value: float, draws: torch.Generator | None = None
+    ) -> Tensor:
+        """τ read off the two views of each image, (N, k); with `draws`, one with a width is drawn."""
         with evaluating(self.model):
-            return self.model.infer(*self.views(x, family, value))[1]
+            mean = self.model.infer(*self.views(x, family, value))[1]
+            return self.model.draw_tau(mean, draws)
 
     def moved(self, tau: Tensor) -> Tensor:
         """The receivers after the action of τ (N, k) or (1, k), decoded: (N, C, H, W)."""
@@ -243,9 +246,19 @@ class Scorecard:
         rest = (tau - v[:, None] * along).square().sum()
         return 1 - float(rest / tau.square().sum())
 
-    def class_from_tau(self, images: Tensor, labels: Tensor, family: str, value: float) -> float:
-        """How often a linear map of τ names the class, all images moved alike; of held-out halves."""
-        tau = self.tau(images, family, value).cpu()
+    def class_from_tau(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        family: str,
+        value: float,
+        draws: torch.Generator | None = None,
+    ) -> float:
+        """How often a linear map of τ names the class, all images moved alike; of held-out halves.
+
+        Read off the mean of τ; with `draws`, off what is lent if τ has a width: a sample.
+        """
+        tau = self.tau(images, family, value, draws).cpu()
         if self.model.action.letter.startswith("M"):  # of angles: a whole turn must not count
             tau = torch.cat((tau.sin(), tau.cos()), 1)
         guess = predict_held_out(tau, torch.eye(int(labels.max()) + 1)[labels]).argmax(1)

@@ -88,6 +88,7 @@ class Configuration(_Part):
     k: PositiveInt | None = None
     moved: bool | None = None
     parts: list[str] | None = None
+    tau_width: _Number | None = None
     anchors: int | None = None
     queries: int | None = None
     likelihood_samples: int | None = None

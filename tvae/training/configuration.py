@@ -17,17 +17,21 @@ from typing import Any
 
 from tvae import actions, data
 from tvae.checks import check_dimension, check_whole
+from tvae.models import check_width
 from tvae.motions import SharedAction
-from tvae.objective import FURTHER, TERMS
+from tvae.objective import FURTHER, KL_TAU, TERMS
 from tvae.pose import Pose
 from tvae.transforms import Moved, Triplets
 
 MODELS = ("tvae", "vae", "vae+")
-#: What a run with pairs is unless it says otherwise: true inverses, and the terms of lending.
+#: What a run with pairs is unless it says otherwise: true inverses, and the recipe of lending, which
+#: the chapter on it derives.
 LENDING: dict[str, Any] = {
     "families": ("rotation", "shear", "scale", "translation"),
     "geometry": "exact",
-    "further": ("tie", "borrowed_constraint", "borrowed_likelihood"),
+    "further": ("tie", "borrowed_constraint", "borrowed_likelihood", "view_kl"),
+    "weights": dict.fromkeys(("c1", "c2", "borrowed_c1", "borrowed_c2"), 0.5),
+    "tau_width": 0.05,
 }
 #: And one whose images are moved first.
 MOVED: dict[str, Any] = {"families": ("affine",), "geometry": "exact"}
@@ -127,6 +131,7 @@ class RunConfig:
     k: int | None = None  # numbers in τ, for the actions of `tvae.motions`
     moved: bool = False  # whether images are moved at random first, see `transforms.Moved`
     parts: tuple[str, ...] | None = None  # what P learns of the way to the pose; None: all of it
+    tau_width: float = 0.0  # standard deviation of q(τ|z₁, z₂); the paper's τ has none
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "families", tuple(self.families))
@@ -165,16 +170,19 @@ class RunConfig:
     def _check_further(self) -> None:
         object.__setattr__(self, "further", tuple(self.further))
         object.__setattr__(self, "weights", {n: float(w) for n, w in dict(self.weights).items()})
-        if self.model != "tvae" and (self.further or self.pairs or self.k is not None):
+        object.__setattr__(self, "tau_width", check_width(self.tau_width))
+        own = (self.further, self.pairs, self.k is not None, self.tau_width)
+        if self.model != "tvae" and any(own):
             raise ValueError(
-                f"The model {self.model!r} has no latent action, and so no use for `further`, `pairs` "
-                "or `k`: leave them out."
+                f"The model {self.model!r} has no latent action, and so no use for `further`, `pairs`, "
+                "`k` or `tau_width`: leave them out."
             )
         if unknown := sorted(set(self.further) - set(FURTHER)):
             raise ValueError(
                 f"There are no further terms {', '.join(unknown)}; there are {', '.join(FURTHER)}."
             )
         terms = {*TERMS, *(name for switch in self.further for name in FURTHER[switch])}
+        terms |= {KL_TAU} if self.tau_width else set()
         for name, weight in self.weights.items():
             if name not in terms or not 0 <= weight < math.inf:
                 raise ValueError(
@@ -212,8 +220,8 @@ class RunConfig:
         """The configuration of a run with the schedule of a preset, single fields overridden.
 
         Without `action` a T-VAE gets the additive one, `A`. Any other field of `RunConfig` can be
-        given by name, for instance `epochs=3`. With `pairs` the transformations have true inverses
-        and the loss has the borrowed terms, unless told otherwise; with `moved` they are affine maps.
+        given by name, for instance `epochs=3`. With `pairs` the run follows the recipe `LENDING`,
+        with `moved` its transformations are affine maps, unless told otherwise.
         """
         chosen = get_preset(preset)
         if model == "tvae" and action is None:
@@ -250,8 +258,8 @@ class RunConfig:
         values = dataclasses.asdict(self)
         values |= {"families": list(self.families), "further": list(self.further)}
         values["parts"] = None if self.parts is None else list(self.parts)
-        unset = {"further": [], "weights": {}, "pairs": False, "k": None}
-        unset |= {"moved": False, "parts": None}
+        unset: dict[str, Any] = {"further": [], "weights": {}, "pairs": False, "k": None}
+        unset |= {"tau_width": 0.0, "moved": False, "parts": None}
         return {k: v for k, v in values.items() if k not in unset or v != unset[k]}
 
     def stretched(self, images: int, epoch_images: int | None) -> RunConfig:

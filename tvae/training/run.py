@@ -196,7 +196,12 @@ def build_model(config: RunConfig, data: Dataset) -> VAE | TVAE:
     if config.parts is not None:
         options["action_options"] = {"parts": list(config.parts)}
     return TVAE(
-        config.d, action=config.action, residual=config.residual, generator=draws, **options
+        config.d,
+        action=config.action,
+        residual=config.residual,
+        tau_width=config.tau_width,
+        generator=draws,
+        **options,
     )
 
 

@@ -1,4 +1,4 @@
-"""Trained weights that come with the package.
+"""Trained weights, those that come with the package and those of its release page.
 
     import tvae
     tvae.pretrained()                    # a table of what there is, with its metrics
@@ -9,24 +9,33 @@ file with the settings that rebuild the model, the run's entry in the ledger and
 weights, as `scripts/release_weights.py` writes them. Both are checked on loading; a file that does not
 match is refused.
 
+A checkout of the repository has all weights. The wheel leaves out those that few need (pyproject.toml
+names them): they are fetched from the release page on first use, into the folder that `TVAE_WEIGHTS`
+names, else into a cache of the user's. `TVAE_RELEASES` names another page, such as a mirror.
+
 Half precision keeps eleven significant bits. The metrics of the rounded weights agree with those in
 the ledger to the digits the tables print.
 """
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any, overload
+from urllib.parse import quote
 
 import pandas as pd
 import torch
+from platformdirs import user_cache_path
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 
-from tvae import models, text
+from tvae import __version__, models, text
+from tvae.data.download import DownloadError, download
 from tvae.evaluation import METRICS
 from tvae.files import AnyPath, reading
 from tvae.runs.ledger import Entry
@@ -75,7 +84,7 @@ def _description(name: str, folder: Path) -> dict[str, Any]:
         if description["format"] != FORMAT:
             raise KeyError("format")
         held, claimed = description["entry"], description["entry_sha256"]
-        for key in ("settings", "sha256"):
+        for key in ("settings", "sha256", "bytes"):
             description[key]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ReleaseError(f"{path.name} does not describe released weights: refused.") from None
@@ -107,9 +116,44 @@ def entry_checksum(entry: Mapping[str, Any], settings: Mapping[str, Any]) -> str
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _address(file: str) -> str:
+    """Where the release page of this version has a file."""
+    page = os.environ.get("TVAE_RELEASES")
+    if not page:
+        lines = metadata.metadata("tvae-book").get_all("Project-URL") or []
+        (repository,) = (line.split(", ", 1)[1] for line in lines if line.startswith("Repository"))
+        page = f"{repository}/releases/download/v{__version__}"
+    return f"{page}/{quote(file)}"
+
+
+def fetch(name: str) -> Path:
+    """The weights of a released model as a file on this machine, fetched if they are not there."""
+    name = resolve(name)
+    file = f"{name}.safetensors"
+    beside = home(None) / file
+    if beside.is_file():
+        return beside
+    checksum = _description(name, home(None))["sha256"]
+    named = os.environ.get("TVAE_WEIGHTS")
+    own = user_cache_path("tvae", appauthor=False, opinion=False) / "weights"
+    place = Path(named).expanduser() if named else own
+    if (place / file).is_file():  # put there by hand, under the name that the release page has
+        return place / file
+    # a later version may release other weights under the same name
+    path = place / f"{name}.{checksum[:12]}.safetensors"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return download(_address(file), path, checksum)
+    except (DownloadError, OSError, metadata.PackageNotFoundError) as error:
+        raise ReleaseError(
+            f"The weights {file} do not come with the package and could not be fetched "
+            f"({' '.join(str(error).split())}): put the file of the release page into {place}."
+        ) from None
+
+
 def _load(name: str, folder: Path) -> torch.nn.Module:
     description = _description(name, folder)
-    path = folder / f"{name}.safetensors"
+    path = fetch(name) if folder == home(None) else folder / f"{name}.safetensors"
     try:
         content = path.read_bytes()
     except OSError:
@@ -151,14 +195,15 @@ class _Table(pd.DataFrame):
 def _table(folder: Path) -> pd.DataFrame:
     rows = []
     for name in names(folder):
-        entry = _description(name, folder)["entry"]
+        description = _description(name, folder)
+        entry = description["entry"]
         rows.append(
             {
                 "name": name,
                 "preset": entry.configuration.preset,
                 "epochs": entry.training.get("epochs"),
                 **entry.metrics,
-                "megabytes": round((folder / f"{name}.safetensors").stat().st_size / 2**20, 2),
+                "megabytes": round(description["bytes"] / 2**20, 2),
             }
         )
     columns = ["name", "preset", "epochs", *METRICS, "megabytes"]
@@ -172,12 +217,12 @@ def pretrained(name: str, *, folder: AnyPath | None = None) -> Any: ...
 
 
 def pretrained(name: str | None = None, *, folder: AnyPath | None = None) -> Any:
-    """A trained model by name (`mnist-A-25`, `fashion-mnist-VAE+-25`, `omniglot-T-25`), offline.
+    """A trained model by name: `mnist-A-25`, `fashion-mnist-VAE+-25`, `omniglot-T-25`.
 
     Returns a `VAE` or `TVAE` in evaluation mode with float32 weights. Without a name: a table of all
     released models with their metrics as the ledger has them, of which the most important columns
-    are printed. `folder` is where the files lie; by
-    default inside the package.
+    are printed. `folder` is where the files lie; by default inside the package, and what does not
+    come with it is fetched (`fetch`).
     """
     place = home(folder)
     return _table(place) if name is None else _load(resolve(name, place), place)
