@@ -48,6 +48,11 @@ RELEASED = (
 LIMIT = 80 * 2**20
 #: From the sweep `portraits`, which has a tag of its own.
 PORTRAITS = ("portraits-A-64", "portraits-VAE+-64", "portraits-VAE-64")
+#: From the sweep `pose`, or else from the short one.
+POSES = ("mnist-P-31", "fashion-mnist-P-31")
+TAGS = dict.fromkeys(PORTRAITS, ("portraits",)) | dict.fromkeys(
+    POSES, ("pose", "pose-three", "pose-short")
+)
 
 
 def release(model: Any, entry: ledger.Entry, folder: AnyPath | None = None) -> Path:
@@ -90,7 +95,7 @@ def release(model: Any, entry: ledger.Entry, folder: AnyPath | None = None) -> P
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "names", nargs="*", default=[*RELEASED, *PORTRAITS], help="runs, as in the ledger"
+        "names", nargs="*", default=[*RELEASED, *TAGS], help="runs, as in the ledger"
     )
     parser.add_argument("--preset", default="book")
     parser.add_argument("--seed", type=int, default=0)
@@ -107,7 +112,7 @@ def main() -> int:
     results = Path(arguments.results) if arguments.results else ledger.folder()
     missing = 0
     for name in arguments.names:
-        for tag in ("portraits",) if name in PORTRAITS else arguments.tags:
+        for tag in TAGS.get(name, arguments.tags):
             entry = RunName.parse(name).entry(arguments.preset, arguments.seed, tag)
             path, run = results / f"{entry}.json", Path(arguments.runs) / entry
             if path.is_file() and run.is_dir():

@@ -12,7 +12,7 @@ FLOORS: tuple[set[str], ...] = (
     {"layers"},
     {"networks"},
     {"actions"},
-    {"motions"},
+    {"motions", "pose"},
     {"models"},
     {"objective"},
     {"data", "transforms"},

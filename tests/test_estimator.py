@@ -14,12 +14,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
+from tvae import data
 from tvae.estimator import TVAEEmbedding
 from tvae.evaluation import embed
 from tvae.models import TVAE, VAE
 from tvae.networks import Encoder28
 from tvae.training import fit
-from tvae.transforms import Triplets
+from tvae.transforms import Moved, Triplets
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -204,3 +205,15 @@ def test_global_random_state_does_not_matter(digits):
         codes.append(quick().fit(digits[0][:100]).transform(digits[1][:5]))
     torch.set_rng_state(state)
     assert np.array_equal(*codes)
+
+
+def test_where_the_pose_is_apart_the_embedding_is_the_content():
+    images = data.load("mnist", source="embedded").take(40).images.flatten(1).numpy()
+    views = Moved(Triplets(("affine",), "exact"))
+    fitted = TVAEEmbedding(d=9, action="P", epochs=1, triplets=views, device="cpu").fit(images)
+    codes = fitted.transform(images)
+    assert codes.shape == (40, 3) and len(fitted.get_feature_names_out()) == 3
+    drawn = fitted.inverse_transform(codes)  # upright: all six numbers of the pose are 0
+    assert drawn.shape == images.shape
+    with pytest.raises(ValueError, match=r"\(n_samples, 3\)"):
+        fitted.inverse_transform(np.zeros((2, 9)))

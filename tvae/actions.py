@@ -50,6 +50,7 @@ class Action(nn.Module):
     letter: ClassVar[str] = "?"
     has_residual: ClassVar[bool] = True
     exact_inverse: ClassVar[bool] = False
+    infers: ClassVar[bool] = False  # whether `infer` stands in the place of f_ξ and q_ψ
 
     def __init__(self, d: int) -> None:
         super().__init__()
@@ -80,6 +81,23 @@ class Action(nn.Module):
 
     def identity(self) -> torch.Tensor | None:
         """τ_id of shape (tau_size,), which acts as the identity (for T: while b = 0); else None."""
+        return None
+
+    @property
+    def content_size(self) -> int:
+        """How many numbers of a code, the first ones, tell what is seen: all, unless τ moves a part only."""
+        return self.d
+
+    def infer(
+        self, z1: torch.Tensor, z2: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Mean and log-variance (N, d) of q(z|z₁, z₂) and τ (N, tau_size), where `infers` says so."""
+        raise NotImplementedError
+
+    def networks(
+        self, shape: tuple[int, int, int], width: int | None = None
+    ) -> tuple[nn.Module, nn.Module] | None:
+        """An encoder and a decoder of this action's own; None: the usual ones."""
         return None
 
     def forward(self, z: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:

@@ -118,7 +118,7 @@ class TVAEEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             progress=False,
         )
         self.model_ = model
-        self._n_features_out = model.d
+        self._n_features_out = model.content_size
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -129,13 +129,15 @@ class TVAEEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return codes.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Decode codes X (n_samples, d) to flat images (n_samples, n_features) in the range learnt."""
+        """Decode codes X (n_samples, d) to flat images (n_samples, n_features) in the range learnt.
+
+        Where the pose is kept apart (`tvae.pose`), codes are contents, and they are drawn upright.
+        """
         check_is_fitted(self)
-        codes = np.asarray(X)
-        if codes.ndim != 2 or codes.shape[1] != self.model_.d or len(codes) == 0:
-            raise ValueError(
-                f"Codes must have shape (n_samples, {self.model_.d}), not {codes.shape}."
-            )
+        codes, size = np.asarray(X), self.model_.content_size
+        if codes.ndim != 2 or codes.shape[1] != size or len(codes) == 0:
+            raise ValueError(f"Codes must have shape (n_samples, {size}), not {codes.shape}.")
+        codes = np.pad(codes, ((0, 0), (0, self.model_.d - size)))
         reference = next(self.model_.parameters())
         low, high = self.value_range_
         with evaluating(self.model_):

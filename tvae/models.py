@@ -18,6 +18,7 @@ from torch import nn
 
 from tvae import actions
 from tvae import motions as motions  # registers the actions E, L, W and G
+from tvae import pose as pose  # registers the actions P and AP
 from tvae.checks import check_dimension, check_images, check_whole, to_floats
 from tvae.networks import HIDDEN, default_networks, initialise, mlp
 
@@ -173,6 +174,11 @@ class VAE(nn.Module):
             return self.moments(to_floats(x))
         return self.moments(to_floats(x.to(reference.device), reference.dtype))
 
+    @property
+    def content_size(self) -> int:
+        """How many numbers of a code, the first ones, represent what is seen: all of a VAE's."""
+        return self.d
+
     def decode_logits(self, z: torch.Tensor) -> torch.Tensor:
         """The decoder's raw output for codes (N, d): Bernoulli logits or Gaussian means, (N, C, H, W)."""
         return self.decoder(z)
@@ -214,8 +220,8 @@ class TVAE(VAE):
 
     Args:
         d: the latent dimension; even for the actions M and MA.
-        action: the letter of a latent action (A, M, MA, T, N; E, L, W, G of `tvae.motions`; or one
-            of your own), or an `actions.Action` made for the same d.
+        action: the letter of a latent action (A, M, MA, T, N; E, L, W, G of `tvae.motions`;
+            P, AP of `tvae.pose`; or one of your own), or an `actions.Action` made for the same d.
         residual: whether the action acts in its residual form, z + r(z, τ).
         action_options: further arguments of the action, such as {"inverse": "true"} for MA or
             {"k": 6} for E.
@@ -248,6 +254,14 @@ class TVAE(VAE):
             action = actions.build(action, check_dimension(d), residual, **(action_options or {}))
         elif action.d != d:
             raise ValueError(f"The action was made for d = {action.d}, the model has d = {d}.")
+        own = None
+        if encoder is None and decoder is None:
+            own = action.networks(_check_shape(shape), width)
+        if own is not None:
+            encoder, decoder = own
+            if generator is not None:
+                initialise(encoder, generator)
+                initialise(decoder, generator)
         super().__init__(
             d,
             shape,
@@ -258,13 +272,16 @@ class TVAE(VAE):
             decoder=decoder,
             generator=generator,
         )
+        if own is not None:
+            self._custom = False  # the action makes them again
         self.action = action
         self.action_options = dict(action_options or {})
         self.tau_width = check_width(tau_width)
         self.hidden = hidden
         wide = HIDDEN if hidden is None else check_whole(hidden, "The width of q_ψ and f_ξ")
-        self.psi = mlp(2 * d, 2 * d, wide)  # q_ψ(z|z₁, z₂): mean and log-variance
-        self.xi = mlp(2 * d, action.tau_size, wide)  # τ = f_ξ(z₁, z₂)
+        # q_ψ(z|z₁, z₂), mean and log-variance, and τ = f_ξ(z₁, z₂)
+        self.psi: nn.Module = nn.Identity() if action.infers else mlp(2 * d, 2 * d, wide)
+        self.xi: nn.Module = nn.Identity() if action.infers else mlp(2 * d, action.tau_size, wide)
         if generator is not None:
             for network in (self.psi, self.xi, self.action):
                 initialise(network, generator)
@@ -283,11 +300,17 @@ class TVAE(VAE):
         settings |= {"tau_width": self.tau_width} if self.tau_width else {}
         return settings if self.hidden is None else {**settings, "hidden": self.hidden}
 
+    @property
+    def content_size(self) -> int:
+        return self.action.content_size
+
     def posterior(
         self, z1: torch.Tensor, z2: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """From the codes of the two views, (N, d) each: mean and log-variance of q_ψ(z|z₁, z₂),
         (N, d) each, and τ = f_ξ(z₁, z₂), (N, tau_size), or its mean where τ has a width."""
+        if self.action.infers:
+            return self.action.infer(z1, z2)
         both = torch.cat((z1, z2), -1)
         mean, logvar = self.psi(both).chunk(2, -1)
         return mean, logvar, self.xi(both)
@@ -346,6 +369,8 @@ class TVAE(VAE):
             decoder=self.decoder,
         )
         vae._custom, vae.width, vae.triplets = self._custom, self.width, self.triplets
+        if not self._custom and self.action.networks(self.shape, self.width) is not None:
+            vae._custom = True  # a VAE does not know how to make them
         vae.train(self.training)
         return vae
 

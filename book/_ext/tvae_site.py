@@ -45,7 +45,7 @@ HOUSE = (
     "runs",
     "training evaluation",
     "transforms data",
-    "objective models motions actions networks layers",
+    "objective models motions pose actions networks layers",
     "seeding checks files text",
 )
 

@@ -302,3 +302,16 @@ def test_importing_the_package_does_not_import_torchvision_or_scipy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_letters_that_are_only_measured_on_are_read_from_the_same_files(tmp_path: Path) -> None:
+    folder = tmp_path / "KMNIST" / "raw"
+    folder.mkdir(parents=True)
+    images = np.arange(2 * 28 * 28, dtype=np.uint8).reshape(2, 28, 28)
+    for kind, array in (("images-idx3", images), ("labels-idx1", np.array([3, 9], np.uint8))):
+        (folder / f"t10k-{kind}-ubyte").write_bytes(embed_data.encode_idx(array))
+    found = digits.full("kmnist", "test", root=tmp_path)
+    assert np.array_equal(found.images[:, 0].numpy(), images) and found.labels.tolist() == [3, 9]
+    assert found.provenance.name == "kmnist" and len(found.classes) == 10
+    with pytest.raises(DataNotFound, match="put its IDX files there"):
+        digits.full("notmnist", "test", root=tmp_path)

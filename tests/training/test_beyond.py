@@ -16,7 +16,8 @@ from tvae.transforms import Sequences, Triplets
 
 def test_what_is_not_used_is_not_written():
     plain = RunConfig.from_preset("mnist")
-    assert not {"further", "weights", "pairs", "k", "tau_width"} & set(plain.to_dict())
+    beyond = {"further", "weights", "pairs", "k", "tau_width", "moved", "parts"}
+    assert not beyond & set(plain.to_dict())
     one = RunConfig.from_preset("mnist", action="E", d=26, pairs=True, k=6, weights={"tie": 0.5})
     assert one.geometry == "exact" and "tilt" not in one.families
     assert one.further == ("tie", "borrowed_constraint", "borrowed_likelihood", "view_kl")
@@ -36,6 +37,10 @@ def test_what_is_not_used_is_not_written():
         ({"pairs": True, "batch_size": 99}, "even batch size, not 99"),
         ({"k": 4}, "leave `k` out"),
         ({"model": "vae", "pairs": True}, "no latent action"),
+        ({"model": "vae", "moved": True}, "sees no views"),
+        ({"moved": 1}, "true or false"),
+        ({"parts": []}, "Only the action P"),
+        ({"action": "P", "d": 31, "parts": ["wings"]}, "no part wings"),
         ({"model": "vae", "tau_width": 0.1}, "no latent action"),
         ({"tau_width": -1}, "from 0 on, not -1"),
         ({"tau_width": "wide"}, "from 0 on, not 'wide'"),
@@ -134,3 +139,15 @@ def test_fit_takes_films_and_a_vae_plus_one_frame_of_each():
     assert history[-1]["nllx1"] > 0
     vae = VAE(4, generator=generator(0, "init"))
     fit(vae, frames, triplets=Sequences(5), steps=1, batch_size=20, device="cpu")
+
+
+def test_images_moved_first_and_parts_go_through_sweeps_and_back():
+    (job,) = sweep.expand(
+        {"datasets": "mnist", "actions": "P", "d": 31, "moved": True, "parts": [], "tag": "pose"}
+    )
+    config = job.config()
+    assert config.parts == () and config.families == ("affine",) and config.geometry == "exact"
+    assert sweep.Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job
+    assert RunConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert job.configuration()["moved"] is True and job.configuration()["parts"] == []
+    assert config.own_triplets() == config.triplets() == config.drawn_triplets()

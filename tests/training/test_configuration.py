@@ -95,7 +95,7 @@ def test_a_configuration_survives_json(dataset, action, residual, half, seed, pr
         dataset,
         action=action,
         residual=residual and actions.find(action).has_residual,
-        d=2 * half,
+        d=actions.nearest_dimension(action, 2 * half),
         seed=seed,
         preset=preset,
         epochs=epochs,

@@ -55,7 +55,9 @@ def _add_train(commands: Any) -> None:
     )
     train.add_argument("--preset", default="quick", help="quick (default), book or paper")
     train.add_argument("--model", default="tvae", help="tvae (default), vae or vae+")
-    train.add_argument("--action", help="A (default), M, MA, T or N; E, L, W or G; for tvae")
+    train.add_argument(
+        "--action", help="A (default), M, MA, T or N; E, L, W or G; P or AP; for tvae"
+    )
     train.add_argument("--residual", action="store_true", help="the action's residual form")
     train.add_argument("--d", type=int, default=25, help="latent dimension (default: 25)")
     train.add_argument("--seed", type=int, default=0, help="of everything drawn (default: 0)")
@@ -71,6 +73,11 @@ def _add_train(commands: Any) -> None:
         help="two images share each transformation, which has a true inverse, and lend each other τ",
     )
     train.add_argument("--k", type=count, help="numbers in τ, for the actions E, L, W and G")
+    train.add_argument(
+        "--moved",
+        action="store_true",
+        help="images are moved at random first, and the transformations are affine maps",
+    )
     train.add_argument("--tau-width", type=float, help="standard deviation of τ (default: none)")
     train.add_argument("--max-steps", type=count, help="stop after so many steps, for trials")
     train.add_argument("--folder", type=Path, help="run folder (default: runs/NAME_PRESET_seedN)")
@@ -148,7 +155,7 @@ def _train(arguments: argparse.Namespace) -> int:
 
     names = ("dataset", "model", "action", "residual", "d", "seed", "preset", "analytic", "pairs")
     changes = ("epochs", "learning_rate", "halve_every", "batch_size", "source", "k", "tau_width")
-    config = RunConfig.from_preset(**said(arguments, *names, *changes))
+    config = RunConfig.from_preset(**said(arguments, *names, *changes, "moved"))
     folder = arguments.folder or Path("runs") / RunName.of(config).entry(config.preset, config.seed)
     epoch_images = usual_epoch_images(config.dataset, config.preset)
     return _run(config, folder, arguments, arguments.precision, epoch_images)

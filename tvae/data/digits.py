@@ -1,4 +1,8 @@
-"""MNIST and Fashion-MNIST: the complete sets, from torchvision's root or Debian's package; samples."""
+"""MNIST and Fashion-MNIST: the complete sets, from torchvision's root or Debian's package; samples.
+
+Kuzushiji-MNIST and notMNIST, which have the same files, are only measured on: `full("kmnist", "test")`
+reads them, and the catalogue does not list them.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -11,7 +15,14 @@ from tvae.data.dataset import Dataset, describe
 from tvae.data.entries import Entry, Source, by_torchvision
 from tvae.data.roots import DEBIAN_FASHION, data_root, missing
 
-_FOLDERS = MappingProxyType({"mnist": "MNIST", "fashion-mnist": "FashionMNIST"})
+_FOLDERS = MappingProxyType(
+    {
+        "mnist": "MNIST",
+        "fashion-mnist": "FashionMNIST",
+        "kmnist": "KMNIST",
+        "notmnist": "notMNIST",
+    }
+)
 CLASSES = MappingProxyType(
     {
         "mnist": tuple("0123456789"),
@@ -27,6 +38,8 @@ CLASSES = MappingProxyType(
             "Bag",
             "Ankle boot",
         ),
+        "kmnist": ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"),
+        "notmnist": tuple("ABCDEFGHIJ"),
     }
 )
 PER_CLASS = MappingProxyType({"train": 600, "test": 100})  # of the embedded samples
@@ -67,6 +80,8 @@ def files(
     if name == "fashion-mnist":
         install = "`apt install dataset-fashion-mnist`"
         remedy = f"run {install}" if source == "debian" else f"{remedy}, or run {install}"
+    if name in ("kmnist", "notmnist"):
+        remedy = "put its IDX files there, or set TVAE_DATA to a data root that has them"
     raise missing(f"{name} ({split})", [folder for _, folder in places], remedy)
 
 

@@ -41,16 +41,16 @@ def embed(
 ) -> torch.Tensor:
     """Posterior means (N, d) of images (N, C, H, W), uint8 or in [0, 1], on the CPU.
 
-    In place of a model there may be any object with a method `embed`, such as those of `baselines`.
+    Of a code that keeps the pose apart (`tvae.pose`) it is the content alone, (N, d − 6). In place of a model there may be any object with a method `embed`, such as those of `baselines`.
     """
     if not isinstance(model, VAE):
         return torch.cat([model.embed(part).cpu() for part in pixels_of(images).split(batch)])
     tensor = pixels_of(images, model.shape)
-    out = torch.empty((len(tensor), model.d), dtype=next(model.parameters()).dtype)
+    out = torch.empty((len(tensor), model.content_size), dtype=next(model.parameters()).dtype)
     done = 0
     with evaluating(model):
         for x in batches(tensor, model, batch):
-            out[done : done + len(x)] = model.moments(x)[0]
+            out[done : done + len(x)] = model.moments(x)[0][:, : model.content_size]
             done += len(x)
     return out
 

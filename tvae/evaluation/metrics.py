@@ -132,6 +132,8 @@ def evaluate(
         anchors, queries: labelled images for knn_out, both or neither.
         triplets: the source of the views; None means those that the model was trained on
             (`model.triplets`), and `Triplets()` for a model of which that is not known.
+            A source that moves the images first (`tvae.transforms.Moved`) makes x₀ of a `TVAE` the
+            moved image, in all columns but mll, knn_in and knn_out.
         views: whether to measure nllx1 and nllx2 for a plain `VAE`; None means if it was trained on
             views, as a VAE+ is. A `TVAE` always has them.
         seed: of all noise and transformations. The stream of draws also depends on `batch`.
@@ -197,7 +199,8 @@ def _terms(
     with evaluating(model):
         for x0 in batches(images, model, batch):
             if isinstance(model, TVAE):
-                x0, x1, x2, _ = triplets(x0, draws, check=False)  # films have an x0 of their own
+                # films and moved images have an x0 of their own
+                x0, x1, x2, _ = triplets(x0, draws, check=False)
                 found = dict(tvae_terms(model, x0, x1, x2, noise).items())
             else:
                 found = dict(vae_terms(model, x0, noise).items())

@@ -86,6 +86,8 @@ class Configuration(_Part):
     weights: dict[str, _Number] | None = None
     pairs: bool | None = None
     k: PositiveInt | None = None
+    moved: bool | None = None
+    parts: list[str] | None = None
     tau_width: _Number | None = None
     anchors: int | None = None
     queries: int | None = None

@@ -21,7 +21,7 @@ A file without `runs` is a single block. Lists may be written as single values. 
 - `models` may contain the baselines of the kNN columns: `pixels`, `pca`, `untrained`.
 - `epochs`, `learning_rate`, `halve_every`, `batch_size`, `source`, `analytic`, `families`,
   `geometry` and `interpolation` replace what the preset says about training; `pairs`, `further`,
-  `weights`, `k` and `tau_width` go beyond the paper, see `RunConfig`.
+  `weights`, `k`, `tau_width`, `moved` and `parts` go beyond the paper, see `RunConfig`.
 - `anchors`, `queries`, `likelihood_samples`, `likelihood_images` and `likelihood_error` (the standard
   error in nats that the log-likelihood has to reach) replace what it says about measuring.
 - `epoch_images: 60000` makes the schedule count in passes of that many images instead of passes
@@ -102,6 +102,8 @@ class Block(BaseModel):
     weights: dict[str, float] = _UNSAID
     pairs: bool = _UNSAID
     k: PositiveInt = _UNSAID
+    moved: bool = _UNSAID
+    parts: Annotated[list[str], BeforeValidator(_listed)] = _UNSAID  # may be empty
     tau_width: float = _UNSAID
     # and about measuring
     anchors: PositiveInt = _UNSAID

@@ -20,7 +20,8 @@ from tvae.checks import check_dimension, check_whole
 from tvae.models import check_width
 from tvae.motions import SharedAction
 from tvae.objective import FURTHER, KL_TAU, TERMS
-from tvae.transforms import Sequences, Triplets
+from tvae.pose import Pose
+from tvae.transforms import Moved, Sequences, Triplets
 
 MODELS = ("tvae", "vae", "vae+")
 #: What a run with pairs is unless it says otherwise: true inverses, and the recipe of lending, which
@@ -37,6 +38,8 @@ FILMS: dict[str, Any] = {
     "families": ("sequence",),
     "further": ("tie", "predicted_constraint", "predicted_likelihood", "view_kl"),
 }
+#: And one whose images are moved first.
+MOVED: dict[str, Any] = {"families": ("affine",), "geometry": "exact"}
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,8 @@ class RunConfig:
     weights: Mapping[str, float] = field(default_factory=dict)  # of loss terms, where not 1
     pairs: bool = False  # whether every transformation is that of two images
     k: int | None = None  # numbers in τ, for the actions of `tvae.motions`
+    moved: bool = False  # whether images are moved at random first, see `transforms.Moved`
+    parts: tuple[str, ...] | None = None  # what P learns of the way to the pose; None: all of it
     tau_width: float = 0.0  # standard deviation of q(τ|z₁, z₂); the paper's τ has none
 
     def __post_init__(self) -> None:
@@ -195,6 +200,15 @@ class RunConfig:
             raise ValueError(f"Pairs need an even batch size, not {self.batch_size}.")
         if self.k is not None and not issubclass(actions.find(self.action or ""), SharedAction):
             raise ValueError(f"The size of τ is fixed for the action {self.action}: leave `k` out.")
+        if not isinstance(self.moved, bool):
+            raise ValueError(f"`moved` must be true or false, not {self.moved!r}.")
+        if self.moved and self.model == "vae":
+            raise ValueError("A plain VAE sees no views: leave `moved` out, or choose 'vae+'.")
+        if self.parts is not None:
+            if self.model != "tvae" or not issubclass(actions.find(self.action or ""), Pose):
+                raise ValueError("Only the action P learns a way to the pose: leave `parts` out.")
+            object.__setattr__(self, "parts", tuple(self.parts))
+            actions.build(self.action or "", self.d, parts=self.parts)  # refuses unknown parts
 
     @classmethod
     def from_preset(
@@ -212,8 +226,8 @@ class RunConfig:
 
         Without `action` a T-VAE gets the additive one, `A`. Any other field of `RunConfig` can be
         given by name, for instance `epochs=3`. With `pairs` the run follows the recipe `LENDING`,
-        unless told otherwise. On a data set of films the views are frames of them, and a T-VAE's loss
-        has the terms of prediction.
+        with `moved` its transformations are affine maps, unless told otherwise. On a data set of films
+        the views are frames of them, and a T-VAE's loss has the terms of prediction.
         """
         chosen = get_preset(preset)
         if model == "tvae" and action is None:
@@ -228,6 +242,7 @@ class RunConfig:
             if model == "tvae":
                 terms = (*FILMS["further"], *usual.get("further", ()))
                 usual["further"] = tuple(dict.fromkeys(terms))
+        usual |= MOVED if overrides.get("moved") and not overrides.get("pairs") else {}
         return cls.from_dict(usual | overrides | own)
 
     @classmethod
@@ -253,7 +268,9 @@ class RunConfig:
         """All fields as plain values that JSON can hold; `from_dict` gives the run back."""
         values = dataclasses.asdict(self)
         values |= {"families": list(self.families), "further": list(self.further)}
-        unset = {"further": [], "weights": {}, "pairs": False, "k": None, "tau_width": 0.0}
+        values["parts"] = None if self.parts is None else list(self.parts)
+        unset: dict[str, Any] = {"further": [], "weights": {}, "pairs": False, "k": None}
+        unset |= {"tau_width": 0.0, "moved": False, "parts": None}
         return {k: v for k, v in values.items() if k not in unset or v != unset[k]}
 
     def stretched(self, images: int, epoch_images: int | None) -> RunConfig:
@@ -268,7 +285,7 @@ class RunConfig:
         epochs, halving = (max(round(n * there / here), 1) for n in (self.epochs, self.halve_every))
         return dataclasses.replace(self, epochs=epochs, halve_every=halving)
 
-    def triplets(self) -> Triplets | Sequences:
+    def triplets(self, pairs: bool = False) -> Triplets | Moved | Sequences:
         """The sampler of the views that this run is trained and measured on."""
         if "sequence" in self.families:
             frames = data.entry(self.dataset).frames
@@ -278,14 +295,18 @@ class RunConfig:
                     f"{self.dataset} has {'none' if frames is None else 'films'}, and the families "
                     f"are {', '.join(self.families)}."
                 )
-            return Sequences(frames)
-        return Triplets(self.families, self.geometry, interpolation=self.interpolation)
+            if self.moved:
+                raise ValueError("The frames of a film are not moved first: leave `moved` out.")
+            return Sequences(frames, pairs=pairs)
+        views = Triplets(
+            self.families, self.geometry, interpolation=self.interpolation, pairs=pairs
+        )
+        return Moved(views) if self.moved else views
 
-    def drawn_triplets(self) -> Triplets | Sequences | None:
+    def drawn_triplets(self) -> Triplets | Moved | Sequences | None:
         """The sampler that training draws from: `own_triplets`, in pairs if that is asked for."""
-        own = self.own_triplets()
-        return own and dataclasses.replace(own, pairs=self.pairs)
+        return None if self.model == "vae" else self.triplets(self.pairs)
 
-    def own_triplets(self) -> Triplets | Sequences | None:
+    def own_triplets(self) -> Triplets | Moved | Sequences | None:
         """The sampler of the views that the model is trained on; a plain VAE sees none."""
         return None if self.model == "vae" else self.triplets()

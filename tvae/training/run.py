@@ -196,6 +196,8 @@ def build_model(config: RunConfig, data: Dataset) -> VAE | TVAE:
         return VAE(config.d, generator=draws, **options)
     if config.k is not None:
         options["action_options"] = {"k": config.k}
+    if config.parts is not None:
+        options["action_options"] = {"parts": list(config.parts)}
     return TVAE(
         config.d,
         action=config.action,

@@ -10,6 +10,7 @@ from tvae.transforms.families import (
     homographies,
     register,
 )
+from tvae.transforms.moved import Moved
 from tvae.transforms.sequences import Sequences, windows
 from tvae.transforms.triplets import Parameters, Triplets
 from tvae.transforms.warp import warp
@@ -17,6 +18,7 @@ from tvae.transforms.warp import warp
 __all__ = [
     "CallableTriplets",
     "Family",
+    "Moved",
     "Parameters",
     "Sequences",
     "TripletBatch",
