@@ -50,9 +50,11 @@ LIMIT = 80 * 2**20
 PORTRAITS = ("portraits-A-64", "portraits-VAE+-64", "portraits-VAE-64")
 #: From the sweep `pose`, or else from the short one.
 POSES = ("mnist-P-31", "fashion-mnist-P-31")
+#: The tags of the runs that have one, the first that is there.
 TAGS = dict.fromkeys(PORTRAITS, ("portraits",)) | dict.fromkeys(
     POSES, ("pose", "pose-three", "pose-short")
 )
+TAGS["mnist-E-32"] = ("lending-drawn",)
 
 
 def release(model: Any, entry: ledger.Entry, folder: AnyPath | None = None) -> Path:
