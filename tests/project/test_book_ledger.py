@@ -15,7 +15,7 @@ SWEEPS = Path(__file__).parents[2] / "sweeps"
 # the paper's own settings are for a cluster; all other sweeps were run for this book
 # (those under way are checked once they are whole)
 UNDER_WAY = {"tables", "contribution", "omniglot", "lending", "schedule", "second-seed"}
-UNDER_WAY |= {"pose", "pose-short"}
+UNDER_WAY |= {"pose"}
 RUN = sorted(path.stem for path in SWEEPS.glob("*.yaml") if path.stem not in {"paper", *UNDER_WAY})
 
 
