@@ -15,8 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-import torch
+import trials
 
 import tvae
 from tvae.evaluation.likelihood import log_likelihood
@@ -78,21 +77,7 @@ def trial(settings: dict[str, Any], short: bool) -> dict[str, float]:
     }
 
 
-def main() -> int:
-    torch.set_num_threads(1)
-    names = sys.argv[1:] or list(TRIALS)
-    if unknown := set(names) - set(TRIALS):
-        print(f"There is no trial {', '.join(sorted(unknown))}; there are: {'; '.join(TRIALS)}.")
-        return 1
-    table = pd.read_csv(TABLE, index_col=0) if TABLE.is_file() else pd.DataFrame()
-    for name in names:
-        if name not in table.index:
-            row = pd.DataFrame([trial(TRIALS[name], name.endswith("shorter"))], index=[name])
-            table = pd.concat([table, row])
-            table.rename_axis("trial").round(3).to_csv(TABLE)
-            print(row.round(3).to_string())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        trials.make(TRIALS, lambda name: trial(TRIALS[name], name.endswith("shorter")), TABLE, 3)
+    )

@@ -17,8 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-import torch
+import trials
 
 import tvae
 from tvae.evaluation import PCA, Pixels, embed, normalisation
@@ -77,21 +76,5 @@ def trial(settings: dict[str, Any]) -> dict[str, float]:
     return {"steps": STEPS, **neighbours(model, None), "−log p(x₀|z₀)": history[-1]["nllx0"]}
 
 
-def main() -> int:
-    torch.set_num_threads(1)
-    names = sys.argv[1:] or list(TRIALS)
-    if unknown := set(names) - set(TRIALS):
-        print(f"There is no trial {', '.join(sorted(unknown))}; there are: {'; '.join(TRIALS)}.")
-        return 1
-    table = pd.read_csv(TABLE, index_col=0) if TABLE.is_file() else pd.DataFrame()
-    for name in names:
-        if name not in table.index:
-            row = pd.DataFrame([trial(TRIALS[name])], index=[name])
-            table = pd.concat([table, row])
-            table.rename_axis("trial").round(4).to_csv(TABLE)
-            print(row.round(4).to_string(), flush=True)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(trials.make(TRIALS, lambda name: trial(TRIALS[name]), TABLE, 4))
