@@ -129,9 +129,10 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def write(path: Path, rows: list[dict[str, str]]) -> None:
-    """All rows, with what they rest on in a line of comment above them."""
+    """All rows; a line of comment above them says when the last came, others may be older."""
     text = io.StringIO()
-    text.write(f"# commit {ledger.commit()}, torch {ledger.versions()['torch']}; see its script\n")
+    last = f"commit {ledger.commit()}, torch {ledger.versions()['torch']}"
+    text.write(f"# last rows at {last}; others may be older; see its script\n")
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

@@ -41,7 +41,8 @@ def embed(
 ) -> torch.Tensor:
     """Posterior means (N, d) of images (N, C, H, W), uint8 or in [0, 1], on the CPU.
 
-    Of a code that keeps the pose apart (`tvae.pose`) it is the content alone, (N, d − 6). In place of a model there may be any object with a method `embed`, such as those of `baselines`.
+    Of a code that keeps the pose apart (`tvae.pose`) it is the content alone, (N, d − 6). In place of
+    a model there may be any object with a method `embed`, such as those of `baselines`.
     """
     if not isinstance(model, VAE):
         return torch.cat([model.embed(part).cpu() for part in pixels_of(images).split(batch)])

@@ -240,9 +240,8 @@ class Loop:
         images = to_floats(self.images[index], torch.float32)
         draws = self.generators["triplets"]
         source = self.triplets
-        if isinstance(
-            source, Sequences
-        ):  # the views are other frames, which only the loop can reach
+        if isinstance(source, Sequences):
+            # the views are other frames, which only the loop can reach
             source = source.among(self.images, index)
         return Batch(make(source, images, draws, self.share), noise)
 
